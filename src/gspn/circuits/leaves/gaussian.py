@@ -1,0 +1,110 @@
+"""Gaussian leaves for continuous attributes, computed in standardised units and reported in the users'.
+
+The density is computed centred, ((x−μ)/σ)²: the expanded form loses up to a nat in float32 for sharp states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from gspn.attributes import Continuous
+from gspn.circuits.leaves.contract import Leaves, Natural, inverse_softplus
+
+MAX_INITIAL_VARIANCE = 10.0
+
+
+class GaussianLeaves(Leaves):
+    """Normal distributions; `natural` holds mean and scale in units of `spread` around `center`."""
+
+    exported = ("mean", "std")
+    attribute: Continuous
+
+    def __init__(self, attribute: Continuous, num_levels: int, num_leaves: int) -> None:
+        super().__init__(attribute, num_levels, num_leaves)
+        # Plain floats, not buffers: `.float()` must not round the units of the data.
+        self.center = 0.0
+        self.spread = 1.0
+        self.raw_mean = nn.Parameter(torch.randn(num_levels, num_leaves))
+        self.raw_scale = nn.Parameter(torch.zeros(num_levels, num_leaves))
+
+    def get_extra_state(self) -> Tensor:
+        return torch.tensor([self.center, self.spread], dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.center, self.spread = state.tolist()
+
+    def standardise(self, values: Tensor) -> None:
+        """Take the units from observed values: their mean and deviation (1 for a constant column)."""
+        self.center = values.mean().item()
+        spread = values.std(correction=0).item()
+        # A constant column may have a deviation of pure rounding; that is no unit to measure in.
+        constant = spread <= 1e-12 * max(abs(self.center), values.abs().max().item()) or spread == 0.0
+        self.spread = 1.0 if constant else spread
+
+    def standardised(self, x: Tensor) -> Tensor:
+        return (x - self.center) / self.spread
+
+    def natural(self) -> Natural:
+        return {"mean": self.raw_mean, "scale": self.attribute.floor + softplus(self.raw_scale)}
+
+    def combine(self, natural: Natural, weights: Tensor) -> Natural:
+        w = weights[:, None]
+        mean = (w * natural["mean"]).sum(0, keepdim=True)
+        # √Σ(wσ)²: the deviation of the weighted sum of independent Gaussians.
+        scale = (w * natural["scale"]).square().sum(0, keepdim=True).sqrt()
+        return {"mean": mean, "scale": scale}
+
+    def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
+        mean, scale = natural["mean"][:, None, :], natural["scale"][:, None, :]
+        z = self.standardised(x).to(mean.dtype)[None, :, None]
+        constant = 0.5 * math.log(2 * math.pi) + math.log(self.spread)
+        return -0.5 * ((z - mean) / scale).square() - (scale.log() + constant)
+
+    def mean(self, natural: Natural) -> Tensor:
+        return self.center + self.spread * natural["mean"].double()
+
+    def variance(self, natural: Natural) -> Tensor:
+        return (self.spread * natural["scale"].double()).square()
+
+    def mode(self, natural: Natural) -> Tensor:
+        return self.mean(natural)
+
+    def quantile(self, natural: Natural, q: float) -> Tensor:
+        normal_quantile = torch.special.ndtri(torch.tensor(q, dtype=torch.float64))
+        return self.mean(natural) + self.variance(natural).sqrt() * normal_quantile
+
+    def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
+        mean, std = self.mean(natural), self.variance(natural).sqrt()
+        return mean + std * torch.randn(n, *mean.shape, generator=generator, dtype=torch.float64)
+
+    def initialise(self, groups: Sequence[Tensor], generator: torch.Generator) -> None:
+        with torch.no_grad():
+            for m, group in enumerate(groups):
+                z = self.standardised(group)
+                if len(z) == 0:
+                    mean, std = torch.randn((), generator=generator, dtype=torch.float64), torch.tensor(1.0).double()
+                else:
+                    mean, std = z.mean(), z.std(correction=0)
+                # Well above the floor: at the floor the gradient of the scale vanishes and the state would be stuck.
+                std = std.clamp(10 * self.attribute.floor, math.sqrt(MAX_INITIAL_VARIANCE))
+                self.raw_mean[:, m] = mean
+                self.raw_scale[:, m] = inverse_softplus(std - self.attribute.floor)
+
+    def export(self, natural: Natural) -> Natural:
+        return {"mean": self.mean(natural), "std": self.spread * natural["scale"].double()}
+
+    def assign(self, exported: Mapping[str, Tensor]) -> None:
+        std = exported["std"] / self.spread
+        if bool((std < self.attribute.floor * (1 - 1e-6)).any()):
+            least = self.attribute.floor * self.spread
+            raise self.refuse(
+                "std", f"at least {least:g} (the floor, {self.attribute.floor:g} of the unit of the data)"
+            )
+        with torch.no_grad():
+            self.raw_mean.copy_((exported["mean"] - self.center) / self.spread)
+            self.raw_scale.copy_(inverse_softplus(std - self.attribute.floor))

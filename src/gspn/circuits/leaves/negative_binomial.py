@@ -1,0 +1,101 @@
+"""Negative binomial leaves for heavy-tailed counts such as degrees: a Poisson whose rate itself varies.
+
+Parametrised by mean and dispersion α: variance = mean + α·mean². Computed in float64, as the Poisson and for the same
+reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import scipy.stats
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from gspn.attributes import Count
+from gspn.circuits.leaves.contract import Leaves, Natural, inverse_softplus, log_positive
+from gspn.circuits.leaves.poisson import initial_means
+
+LEAST_DISPERSION = 1e-6
+"""So close to a Poisson that no data can tell, yet far enough for log Γ(x + 1/α) − log Γ(1/α) to stay exact."""
+
+
+class NegativeBinomialLeaves(Leaves):
+    """Negative binomial distributions; `natural` holds log_mean and dispersion."""
+
+    exported = ("mean", "dispersion")
+    attribute: Count
+
+    def __init__(self, attribute: Count, num_levels: int, num_leaves: int) -> None:
+        super().__init__(attribute, num_levels, num_leaves)
+        self.raw_mean = nn.Parameter(torch.randn(num_levels, num_leaves))
+        self.raw_dispersion = nn.Parameter(torch.zeros(num_levels, num_leaves))
+
+    def natural(self) -> Natural:
+        return {"log_mean": self.raw_mean, "dispersion": LEAST_DISPERSION + softplus(self.raw_dispersion)}
+
+    def combine(self, natural: Natural, weights: Tensor) -> Natural:
+        log_mean = torch.logsumexp(weights.log()[:, None] + natural["log_mean"], dim=0, keepdim=True)
+        # Σ w α, which becomes the Poisson's rule as all α vanish.
+        return {"log_mean": log_mean, "dispersion": (weights[:, None] * natural["dispersion"]).sum(0, keepdim=True)}
+
+    def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
+        log_mean = natural["log_mean"].double()[:, None, :]
+        alpha = natural["dispersion"].double()[:, None, :]
+        x = x[None, :, None]
+        size = 1 / alpha
+        log_odds = log_mean + alpha.log()
+        log_choose = torch.lgamma(x + size) - torch.lgamma(size) - torch.lgamma(x + 1)
+        # log r/(r+m) = −softplus(log αm), log m/(r+m) = −softplus(−log αm)
+        log_density = log_choose - size * softplus(log_odds) - x * softplus(-log_odds)
+        return log_density.to(natural["log_mean"].dtype)
+
+    def mean(self, natural: Natural) -> Tensor:
+        return natural["log_mean"].double().exp()
+
+    def variance(self, natural: Natural) -> Tensor:
+        mean = self.mean(natural)
+        return mean + natural["dispersion"].double() * mean.square()
+
+    def mode(self, natural: Natural) -> Tensor:
+        # ⌊m(r−1)/r⌋ = ⌊m(1−α)⌋, and 0 where α ≥ 1.
+        return (self.mean(natural) * (1 - natural["dispersion"].double())).clamp_min(0).floor()
+
+    def quantile(self, natural: Natural, q: float) -> Tensor:
+        size, success = self._size_and_success(natural)
+        return torch.as_tensor(scipy.stats.nbinom.ppf(q, size.numpy(), success.numpy()))
+
+    def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
+        size, _ = self._size_and_success(natural)
+        mean = self.mean(natural).detach()
+        # A Gamma(size) variable without a global generator: torch's own primitive takes one.
+        gamma = torch._standard_gamma(size.expand(n, *size.shape), generator=generator)
+        return torch.poisson(gamma * mean / size, generator=generator)
+
+    def _size_and_success(self, natural: Natural) -> tuple[Tensor, Tensor]:
+        alpha, mean = natural["dispersion"].detach().double(), self.mean(natural).detach()
+        return 1 / alpha, 1 / (1 + alpha * mean)
+
+    def initialise(self, groups: Sequence[Tensor], generator: torch.Generator) -> None:
+        means = initial_means(groups, generator)
+        variances = torch.stack(
+            [group.var(correction=0) if len(group) > 1 else m for group, m in zip(groups, means, strict=True)]
+        )
+        # Method of moments, kept away from the Poisson limit, where the dispersion would hardly learn.
+        dispersion = ((variances - means) / means.square()).clamp(0.05, 10.0)
+        with torch.no_grad():
+            self.raw_mean.copy_(means.log().expand_as(self.raw_mean))
+            self.raw_dispersion.copy_(inverse_softplus(dispersion - LEAST_DISPERSION).expand_as(self.raw_dispersion))
+
+    def export(self, natural: Natural) -> Natural:
+        return {"mean": self.mean(natural), "dispersion": natural["dispersion"].double()}
+
+    def assign(self, exported: Mapping[str, Tensor]) -> None:
+        if bool((exported["mean"] < 0).any()):
+            raise self.refuse("mean", "non-negative")
+        if bool((exported["dispersion"] < LEAST_DISPERSION * (1 - 1e-6)).any()):
+            raise self.refuse("dispersion", f"at least {LEAST_DISPERSION:g} (use the Poisson for none)")
+        with torch.no_grad():
+            self.raw_mean.copy_(log_positive(exported["mean"].to(self.raw_mean.dtype)))
+            self.raw_dispersion.copy_(inverse_softplus(exported["dispersion"] - LEAST_DISPERSION))

@@ -1,0 +1,83 @@
+"""Poisson leaves for counts.
+
+Log-densities are computed in float64 whatever the model's dtype: for a count of 10⁵ the terms x·log λ and log x! are
+of size 10⁶ and cancel almost completely, which float32 cannot follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import scipy.stats
+import torch
+from torch import Tensor, nn
+
+from gspn.attributes import Count
+from gspn.circuits.leaves.contract import Leaves, Natural, log_positive
+
+LEAST_INITIAL_MEAN = 0.05
+"""A group of zeros still starts with a rate from which learning can depart."""
+
+_NOISE = 0.1
+
+
+class PoissonLeaves(Leaves):
+    """Poisson distributions; `natural` holds log_rate."""
+
+    exported = ("rate",)
+    attribute: Count
+
+    def __init__(self, attribute: Count, num_levels: int, num_leaves: int) -> None:
+        super().__init__(attribute, num_levels, num_leaves)
+        self.raw_rate = nn.Parameter(torch.randn(num_levels, num_leaves))
+
+    def natural(self) -> Natural:
+        return {"log_rate": self.raw_rate}
+
+    def combine(self, natural: Natural, weights: Tensor) -> Natural:
+        return {"log_rate": torch.logsumexp(weights.log()[:, None] + natural["log_rate"], dim=0, keepdim=True)}
+
+    def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
+        log_rate = natural["log_rate"].double()[:, None, :]
+        x = x[None, :, None]
+        return (x * log_rate - log_rate.exp() - torch.lgamma(x + 1)).to(natural["log_rate"].dtype)
+
+    def mean(self, natural: Natural) -> Tensor:
+        return natural["log_rate"].double().exp()
+
+    def variance(self, natural: Natural) -> Tensor:
+        return self.mean(natural)
+
+    def mode(self, natural: Natural) -> Tensor:
+        return self.mean(natural).floor()
+
+    def quantile(self, natural: Natural, q: float) -> Tensor:
+        return torch.as_tensor(scipy.stats.poisson.ppf(q, self.mean(natural).detach().numpy()))
+
+    def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
+        rate = self.mean(natural).detach()
+        return torch.poisson(rate.expand(n, *rate.shape), generator=generator)
+
+    def initialise(self, groups: Sequence[Tensor], generator: torch.Generator) -> None:
+        means = initial_means(groups, generator)
+        noise = _NOISE * torch.randn(self.num_levels, self.num_leaves, generator=generator, dtype=torch.float64)
+        with torch.no_grad():
+            self.raw_rate.copy_(means.log() + noise)
+
+    def export(self, natural: Natural) -> Natural:
+        return {"rate": self.mean(natural)}
+
+    def assign(self, exported: Mapping[str, Tensor]) -> None:
+        if bool((exported["rate"] < 0).any()):
+            raise self.refuse("rate", "non-negative")
+        with torch.no_grad():
+            self.raw_rate.copy_(log_positive(exported["rate"].to(self.raw_rate.dtype)))
+
+
+def initial_means(groups: Sequence[Tensor], generator: torch.Generator) -> Tensor:
+    """[leaves] mean count of every group; an empty group starts near the mean of all."""
+    overall = torch.cat(list(groups)).mean().item() if any(len(group) for group in groups) else 1.0
+    noise = torch.exp(torch.randn(len(groups), generator=generator, dtype=torch.float64))
+    means = [group.mean().item() if len(group) else overall * noise[m].item() for m, group in enumerate(groups)]
+    return torch.tensor(means, dtype=torch.float64).clamp_min(LEAST_INITIAL_MEAN).clamp_max(math.exp(80))

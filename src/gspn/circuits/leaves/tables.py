@@ -1,0 +1,132 @@
+"""Leaves over finitely many values: categorical and Bernoulli. Their densities are table look-ups."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from gspn.attributes import Binary, Categorical
+from gspn.circuits.leaves.contract import Leaves, Natural, log_positive
+from gspn.errors import InputError
+
+_NOISE = 1.0
+"""Deviation of the noise on initial logits: states that start alike would stay alike."""
+
+
+class _TableLeaves(Leaves):
+    """Shared by both: `natural` holds log_probs [levels, leaves, K]."""
+
+    def combine(self, natural: Natural, weights: Tensor) -> Natural:
+        # Σ w p in log space.
+        log_weights = weights.log()[:, None, None]
+        return {"log_probs": torch.logsumexp(log_weights + natural["log_probs"], dim=0, keepdim=True)}
+
+    def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
+        return natural["log_probs"].transpose(1, 2).index_select(1, x.long())
+
+    def mode(self, natural: Natural) -> Tensor:
+        return natural["log_probs"].argmax(-1).double()
+
+    def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
+        probs = natural["log_probs"].double().exp()
+        flat = probs.reshape(-1, probs.shape[-1])
+        draws = torch.multinomial(flat, n, replacement=True, generator=generator)
+        return draws.T.reshape(n, *probs.shape[:2]).double()
+
+    def initialise(self, groups: Sequence[Tensor], generator: torch.Generator) -> None:
+        size = self.natural()["log_probs"].shape[-1]
+        overall = _frequencies(torch.cat(list(groups)), size)
+        # Each group's frequencies, drawn towards the overall ones by one pseudo-observation a value.
+        counts = torch.stack([torch.bincount(group.long(), minlength=size).double() for group in groups])
+        log_probs = torch.log(counts + size * overall)
+        noise = _NOISE * torch.randn(self.num_levels, *log_probs.shape, generator=generator, dtype=torch.float64)
+        self.set_log_probs(torch.log_softmax(log_probs + noise, dim=-1))
+
+    @abstractmethod
+    def set_log_probs(self, log_probs: Tensor) -> None:
+        """Set the learned parameters from [levels, leaves, K]."""
+
+
+def _frequencies(values: Tensor, size: int) -> Tensor:
+    counts = torch.bincount(values.long(), minlength=size).double() + 1
+    return counts / counts.sum()
+
+
+class CategoricalLeaves(_TableLeaves):
+    """Categorical distributions over the attribute's codes."""
+
+    exported = ("probs",)
+    attribute: Categorical
+
+    def __init__(self, attribute: Categorical, num_levels: int, num_leaves: int) -> None:
+        super().__init__(attribute, num_levels, num_leaves)
+        self.raw_probs = nn.Parameter(torch.randn(num_levels, num_leaves, len(attribute.categories)))
+
+    def natural(self) -> Natural:
+        return {"log_probs": torch.log_softmax(self.raw_probs, dim=-1)}
+
+    def mean(self, natural: Natural) -> Tensor:
+        raise self._unordered("mean")
+
+    def variance(self, natural: Natural) -> Tensor:
+        raise self._unordered("variance")
+
+    def quantile(self, natural: Natural, q: float) -> Tensor:
+        raise self._unordered("quantile")
+
+    def _unordered(self, what: str) -> InputError:
+        return InputError(f"attribute '{self.attribute.name}' is categorical: it has a mode but no {what}")
+
+    def export(self, natural: Natural) -> Natural:
+        return {"probs": natural["log_probs"].double().exp()}
+
+    def assign(self, exported: Mapping[str, Tensor]) -> None:
+        probs = exported["probs"]
+        if bool((probs < 0).any()) or not torch.allclose(probs.sum(-1), torch.ones((), dtype=probs.dtype), atol=1e-6):
+            raise self.refuse("probs", "non-negative and sum to 1 over the categories")
+        self.set_log_probs(log_positive(probs.to(self.raw_probs.dtype)))
+
+    def set_log_probs(self, log_probs: Tensor) -> None:
+        with torch.no_grad():
+            self.raw_probs.copy_(log_probs)
+
+
+class BernoulliLeaves(_TableLeaves):
+    """Bernoulli distributions, learned as one logit."""
+
+    exported = ("probs",)
+    attribute: Binary
+
+    def __init__(self, attribute: Binary, num_levels: int, num_leaves: int) -> None:
+        super().__init__(attribute, num_levels, num_leaves)
+        self.raw_logit = nn.Parameter(torch.randn(num_levels, num_leaves))
+
+    def natural(self) -> Natural:
+        return {"log_probs": torch.stack([logsigmoid(-self.raw_logit), logsigmoid(self.raw_logit)], dim=-1)}
+
+    def mean(self, natural: Natural) -> Tensor:
+        return natural["log_probs"].double().exp()[..., 1]
+
+    def variance(self, natural: Natural) -> Tensor:
+        return natural["log_probs"].double().exp().prod(-1)
+
+    def quantile(self, natural: Natural, q: float) -> Tensor:
+        return (natural["log_probs"].double().exp()[..., 0] < q).double()
+
+    def export(self, natural: Natural) -> Natural:
+        return {"probs": self.mean(natural)}
+
+    def assign(self, exported: Mapping[str, Tensor]) -> None:
+        probs = exported["probs"]
+        if bool(((probs < 0) | (probs > 1)).any()):
+            raise self.refuse("probs", "between 0 and 1")
+        with torch.no_grad():
+            self.raw_logit.copy_(log_positive(probs) - log_positive(1 - probs))
+
+    def set_log_probs(self, log_probs: Tensor) -> None:
+        with torch.no_grad():
+            self.raw_logit.copy_(log_probs[..., 1] - log_probs[..., 0])

@@ -1,0 +1,163 @@
+"""The structure of a circuit, as the user writes it: `Sum`, `Product` and `Leaf`, composed freely.
+
+Structure only. Whether it is a valid circuit is decided in `validity`, what it computes in `templates`. Units are
+compared by identity: using the same object twice shares it, building it twice makes two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from gspn.attributes import Schema
+from gspn.errors import CircuitError, InputError
+
+
+class Unit:
+    """A unit of a circuit; `children` is empty for leaves."""
+
+    children: tuple[Unit, ...] = ()
+
+    def __repr__(self) -> str:
+        inner = [repr(child) for child in self.children[:3]] + ["…"] * (len(self.children) > 3)
+        return f"{type(self).__name__}({', '.join(inner)})"
+
+
+class Leaf(Unit):
+    """One distribution of one attribute per level."""
+
+    def __init__(self, attribute: str) -> None:
+        if not isinstance(attribute, str):
+            raise CircuitError(f"Leaf takes the name of an attribute, got {attribute!r}")
+        self.attribute = attribute
+
+    def __repr__(self) -> str:
+        return f"Leaf({self.attribute!r})"
+
+
+class _Inner(Unit):
+    def __init__(self, *children: Unit) -> None:
+        kind = type(self).__name__
+        if not children:
+            raise CircuitError(f"a {kind} needs at least one child")
+        for i, child in enumerate(children):
+            if not isinstance(child, Unit):
+                raise CircuitError(f"child {i} of a {kind} must be a Sum, Product or Leaf, got {child!r}")
+        self.children = children
+
+
+class Product(_Inner):
+    """Children over disjoint sets of attributes, independent of each other."""
+
+
+class Sum(_Inner):
+    """A mixture of its children, all over the same attributes; its weights come from the neighbours' posteriors."""
+
+
+def walk(root: Unit) -> Iterator[Unit]:
+    """Every unit once, parents' first visit before children's (the order in which the circuit is written)."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        unit = stack.pop()
+        if id(unit) not in seen:
+            seen.add(id(unit))
+            yield unit
+            stack.extend(reversed(unit.children))
+
+
+def bottom_up(root: Unit) -> list[Unit]:
+    """Every unit once, children before parents."""
+    order: list[Unit] = []
+    seen: set[int] = set()
+    stack: list[tuple[Unit, bool]] = [(root, False)]
+    while stack:
+        unit, children_done = stack.pop()
+        if children_done:
+            order.append(unit)
+        elif id(unit) not in seen:
+            seen.add(id(unit))
+            stack.append((unit, True))
+            stack.extend((child, False) for child in reversed(unit.children))
+    return order
+
+
+def naive_bayes(schema: Schema, num_states: int) -> Sum:
+    """The default template written as a circuit: one sum over products of leaves."""
+    return Sum(*(_factorised(schema.names) for _ in range(num_states)))
+
+
+def _factorised(names: Sequence[str]) -> Unit:
+    leaves = [Leaf(name) for name in names]
+    return leaves[0] if len(leaves) == 1 else Product(*leaves)
+
+
+def random_circuit(schema: Schema, num_states: int, depth: int = 2, repetitions: int = 1, seed: int = 0) -> Sum:
+    """A random circuit: attributes split in two, `depth` times over, in `repetitions` different ways.
+
+    Each region of attributes holds up to `num_states` units: sums over the products of its two halves, or, where it is
+    not split further, products of leaves. The root mixes `num_states` products drawn from the repetitions in turn.
+    """
+    if not 1 <= repetitions <= num_states:
+        raise InputError(f"repetitions must be between 1 and num_states = {num_states}, got {repetitions}")
+    if depth < 0:
+        raise InputError(f"depth must be at least 0, got {depth}")
+    generator = torch.Generator().manual_seed(seed)
+
+    def permutation(n: int) -> list[int]:
+        order: list[int] = torch.randperm(n, generator=generator).tolist()
+        return order
+
+    def region(names: list[str], depth: int) -> list[Unit]:
+        if depth == 0 or len(names) == 1:
+            return [_factorised(names) for _ in range(num_states)]
+        products = partition(names, depth)
+        return [Sum(*products) for _ in range(num_states)]
+
+    def partition(names: list[str], depth: int) -> list[Unit]:
+        shuffled = [names[i] for i in permutation(len(names))]
+        half = len(shuffled) // 2
+        left, right = region(shuffled[:half], depth - 1), region(shuffled[half:], depth - 1)
+        return [Product(left[k], right[j]) for k, j in enumerate(permutation(num_states))]
+
+    names = list(schema.names)
+    if depth == 0 or len(names) == 1:
+        return naive_bayes(schema, num_states)
+    ways = [partition(names, depth) for _ in range(repetitions)]
+    return Sum(*(ways[k % repetitions][k // repetitions] for k in range(num_states)))
+
+
+def circuit_to_json(root: Unit) -> list[dict[str, Any]]:
+    """Units children-first, each naming its children by position; the last one is the root."""
+    number: dict[int, int] = {}
+    listed: list[dict[str, Any]] = []
+    for unit in bottom_up(root):
+        number[id(unit)] = len(listed)
+        if isinstance(unit, Leaf):
+            listed.append({"kind": "leaf", "attribute": unit.attribute})
+        else:
+            kind = "sum" if isinstance(unit, Sum) else "product"
+            listed.append({"kind": kind, "children": [number[id(child)] for child in unit.children]})
+    return listed
+
+
+def circuit_from_json(listed: Sequence[Mapping[str, Any]]) -> Unit:
+    """The inverse of `circuit_to_json`; refuses what it does not know."""
+    inner: dict[str, Callable[..., Unit]] = {"sum": Sum, "product": Product}
+    units: list[Unit] = []
+    for i, entry in enumerate(listed):
+        kind = entry.get("kind")
+        if kind == "leaf" and set(entry) == {"kind", "attribute"}:
+            units.append(Leaf(entry["attribute"]))
+        elif kind in inner and set(entry) == {"kind", "children"}:
+            children = entry["children"]
+            if not all(isinstance(c, int) and 0 <= c < i for c in children):
+                raise CircuitError(f"unit {i} of the stored circuit refers to a unit that does not come before it")
+            units.append(inner[kind](*(units[c] for c in children)))
+        else:
+            raise CircuitError(f"unit {i} of the stored circuit is not understood: {dict(entry)!r}")
+    if not units:
+        raise CircuitError("the stored circuit is empty")
+    return units[-1]

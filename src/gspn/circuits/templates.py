@@ -1,0 +1,164 @@
+"""What a template computes: its value and the posteriors of its sum units, given leaf log-densities and mixing weights.
+
+Two forms behind one contract: naive Bayes, whose single sum needs no circuit at all, and compiled circuits. Both take
+log-densities that are already zero where an attribute is missing, which marginalises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gspn.attributes import Schema
+from gspn.circuits.structure import Leaf, Sum, Unit, bottom_up, naive_bayes, walk
+
+
+class Template(Protocol):
+    """The contract of a template with S sum units of C states over K inputs."""
+
+    structure: Unit
+    num_sum_units: int
+    leaf_counts: tuple[int, ...]
+    """Number of leaves of each attribute, in schema order."""
+
+    def join(self, log_densities: Sequence[Tensor]) -> Tensor:
+        """Per-attribute leaf log-densities [..., leaves] → the template's inputs [..., K]."""
+
+    def log_value(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
+        """[N, K], [N, S, C] → [N] log-probability of the evidence."""
+
+    def posterior(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
+        """[N, K], [N, S, C] → [N, S, C] posterior of every sum unit."""
+
+
+class NaiveBayes:
+    """One sum over products of leaves: log p(x | i) is the sum of the attributes' log-densities."""
+
+    def __init__(self, schema: Schema, num_states: int) -> None:
+        self.structure: Unit = naive_bayes(schema, num_states)
+        self.num_sum_units = 1
+        self.leaf_counts = (num_states,) * len(schema)
+
+    def join(self, log_densities: Sequence[Tensor]) -> Tensor:
+        total = log_densities[0]
+        for log_density in log_densities[1:]:
+            total = total + log_density
+        return total
+
+    def log_value(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
+        return torch.logsumexp(log_prior.squeeze(1) + inputs, dim=-1)
+
+    def posterior(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
+        return torch.softmax(log_prior + inputs.unsqueeze(1), dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """Units of one kind that can be computed together, at consecutive columns starting at `first`."""
+
+    first: int
+    children: Tensor
+    """[units, children] columns; a product with fewer children than others is filled up with column 0, which is 0."""
+    sum_units: Tensor | None
+    """[units] public numbers of the sums, or None for products."""
+
+
+class CompiledCircuit:
+    """A circuit as a few layers of index arrays: an upward pass for values, a downward pass for posteriors."""
+
+    def __init__(self, structure: Unit, schema: Schema) -> None:
+        self.structure = structure
+        self.leaves_of = tuple(
+            tuple(unit for unit in walk(structure) if isinstance(unit, Leaf) and unit.attribute == name)
+            for name in schema.names
+        )
+        self.leaf_counts = tuple(len(leaves) for leaves in self.leaves_of)
+        self.sums = tuple(unit for unit in walk(structure) if isinstance(unit, Sum))
+        self.num_sum_units = len(self.sums)
+        self._layers, self._root, self._num_columns = self._compile()
+
+    def _compile(self) -> tuple[list[_Layer], int, int]:
+        # Column 0 is the constant 0 = log 1 (padding); then the leaves in input order; then layer after layer.
+        column = {id(leaf): 1 + i for i, leaf in enumerate(leaf for leaves in self.leaves_of for leaf in leaves)}
+        height = dict.fromkeys(column, 0)
+        by_layer: dict[tuple[int, bool], list[Unit]] = {}
+        for unit in bottom_up(self.structure):
+            if not isinstance(unit, Leaf):
+                height[id(unit)] = 1 + max(height[id(child)] for child in unit.children)
+                by_layer.setdefault((height[id(unit)], isinstance(unit, Sum)), []).append(unit)
+        number = {id(unit): j for j, unit in enumerate(self.sums)}
+        layers, first = [], 1 + sum(self.leaf_counts)
+        for (_, is_sum), units in sorted(by_layer.items(), key=lambda item: item[0]):
+            width = max(len(unit.children) for unit in units)
+            children = torch.zeros(len(units), width, dtype=torch.long)
+            for row, unit in enumerate(units):
+                children[row, : len(unit.children)] = torch.tensor([column[id(child)] for child in unit.children])
+                column[id(unit)] = first + row
+            sum_units = torch.tensor([number[id(unit)] for unit in units]) if is_sum else None
+            layers.append(_Layer(first, children, sum_units))
+            first += len(units)
+        return layers, column[id(self.structure)], first
+
+    def join(self, log_densities: Sequence[Tensor]) -> Tensor:
+        return torch.cat(list(log_densities), dim=-1)
+
+    def log_value(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
+        return self._upward(inputs, log_prior)[:, self._root]
+
+    def posterior(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
+        values = self._upward(inputs, log_prior)
+        reached, weights = self._downward(values, log_prior)
+        # A unit that is not reached keeps its prior. Sums of flows may exceed 1 by rounding, which would turn a
+        # posterior negative; the excess is taken off without touching the gradient.
+        reached = (reached - torch.relu(reached - 1).detach()).unsqueeze(-1)
+        return reached * weights + (1 - reached) * log_prior.exp()
+
+    def _upward(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
+        """[N, columns] log-values of all units."""
+        values = torch.cat([inputs.new_zeros(len(inputs), 1), inputs], dim=1)
+        for layer in self._layers:
+            below = _take(values, layer.children)
+            if layer.sum_units is None:
+                new = below.sum(-1)
+            else:
+                new = torch.logsumexp(below + log_prior[:, layer.sum_units.to(below.device)], dim=-1)
+            values = torch.cat([values, new], dim=1)
+        return values
+
+    def _downward(self, values: Tensor, log_prior: Tensor) -> tuple[Tensor, Tensor]:
+        """[N, S] probability that each sum unit is reached, and [N, S, C] its children's shares once it is."""
+        flow = values.new_zeros(len(values), self._num_columns)
+        flow = flow.index_fill(1, torch.tensor([self._root], device=values.device), 1.0)
+        shares: list[Tensor] = []
+        numbers: list[Tensor] = []
+        flows: list[Tensor] = []
+        for layer in reversed(self._layers):
+            units, width = layer.children.shape
+            own = flow[:, layer.first : layer.first + units]
+            passed = own.unsqueeze(-1).expand(-1, -1, width)
+            if layer.sum_units is not None:
+                share = torch.softmax(
+                    _take(values, layer.children) + log_prior[:, layer.sum_units.to(values.device)], dim=-1
+                )
+                shares.append(share)
+                numbers.append(layer.sum_units)
+                flows.append(own)
+                passed = passed * share
+            index = layer.children.flatten().to(values.device)
+            flow = flow.index_add(1, index, passed.flatten(1))
+        order = torch.cat(numbers).argsort().to(values.device)
+        return torch.cat(flows, dim=1)[:, order], torch.cat(shares, dim=1)[:, order]
+
+
+def _take(values: Tensor, columns: Tensor) -> Tensor:
+    """[N, units, children] the children's columns."""
+    return values[:, columns.flatten().to(values.device)].reshape(len(values), *columns.shape)
+
+
+def compile_template(structure: Unit | None, schema: Schema, num_states: int) -> Template:
+    """The template for a checked structure; None is naive Bayes."""
+    return NaiveBayes(schema, num_states) if structure is None else CompiledCircuit(structure, schema)

@@ -1,0 +1,165 @@
+"""From `Data` objects to a packed, checked GraphDataset.
+
+Every check of a graph's form and values is made here, once, with the graph, vertex, attribute or edge in the message;
+later code may rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch as PyGBatch
+from torch_geometric.data import Data, HeteroData
+
+from gspn.attributes import Schema
+from gspn.errors import InputError
+from gspn.graphs.dataset import GraphDataset
+
+
+def is_single_graph(graphs: object) -> bool:
+    """One `Data` is one graph; a PyG Batch is a sequence."""
+    return isinstance(graphs, Data) and not isinstance(graphs, PyGBatch)
+
+
+def pack(graphs: Data | Iterable[Data] | GraphDataset, schema: Schema) -> GraphDataset:
+    """Graphs as a checked GraphDataset; a GraphDataset of the same schema is returned as it is."""
+    if not isinstance(schema, Schema):
+        raise InputError(f"schema must be a gspn.Schema, got {type(schema).__name__}")
+    if isinstance(graphs, GraphDataset):
+        if graphs.schema != schema:
+            raise InputError(f"the dataset's schema differs from the asked one:\n{graphs.schema}\nasked:\n{schema}")
+        return graphs
+    listed = _listed(graphs)
+    xs = [_entries(graph, i, schema) for i, graph in enumerate(listed)]
+    edges = [_edges(graph, i) for i, graph in enumerate(listed)]
+    edge_type = _edge_types(listed, edges)
+    x, edge_index = torch.cat(xs), torch.cat(edges, dim=1)
+    vertex_ptr, edge_ptr = _pointer([len(x) for x in xs]), _pointer([e.shape[1] for e in edges])
+    _check_values(x, vertex_ptr, schema)
+    _check_ranges(edge_index, vertex_ptr, edge_ptr)
+    y, target_level = _targets(listed, vertex_ptr)
+    return GraphDataset(
+        schema, x, edge_index, vertex_ptr, edge_ptr, torch.arange(len(listed)), edge_type, y, target_level
+    )
+
+
+def _listed(graphs: Any) -> list[Data]:
+    if isinstance(graphs, HeteroData):
+        raise InputError("heterogeneous graphs are not supported; `HeteroData.to_homogeneous()` gives a `Data`")
+    if is_single_graph(graphs):
+        return [graphs]
+    if isinstance(graphs, PyGBatch):
+        listed = graphs.to_data_list()
+    elif isinstance(graphs, Iterable) and not isinstance(graphs, str | bytes | dict | Tensor):
+        listed = list(graphs)
+    else:
+        raise InputError(f"graphs must be a Data, a sequence of Data or a GraphDataset, got {type(graphs).__name__}")
+    if not listed:
+        raise InputError("the list of graphs is empty")
+    for i, graph in enumerate(listed):
+        if isinstance(graph, HeteroData):
+            raise InputError(f"graph {i} is heterogeneous; `HeteroData.to_homogeneous()` gives a `Data`")
+        if not isinstance(graph, Data):
+            raise InputError(f"graph {i} must be a torch_geometric Data, got {type(graph).__name__}")
+    return listed
+
+
+def _entries(graph: Data, i: int, schema: Schema) -> Tensor:
+    x = graph.x
+    if not isinstance(x, Tensor):
+        raise InputError(f"graph {i} has no tensor `x` of vertex attributes")
+    if x.dim() != 2 or x.shape[1] != len(schema):
+        wanted = f"{len(schema)} columns ({', '.join(schema.names)})"
+        raise InputError(f"graph {i}: x has shape {tuple(x.shape)}, the schema asks for {wanted}")
+    if x.is_complex():
+        raise InputError(f"graph {i}: x has dtype {x.dtype}, a real one is needed")
+    x = x.detach().cpu()
+    # Integers up to 2⁵³ are exact in float64; half precision would round codes, so it is widened as well.
+    return x if x.dtype in (torch.float32, torch.float64) else x.double()
+
+
+def _edges(graph: Data, i: int) -> Tensor:
+    edges = graph.edge_index
+    if edges is None:
+        return torch.empty(2, 0, dtype=torch.long)
+    if not isinstance(edges, Tensor) or edges.dim() != 2 or edges.shape[0] != 2:
+        found = tuple(edges.shape) if isinstance(edges, Tensor) else type(edges).__name__
+        raise InputError(f"graph {i}: edge_index must have shape [2, E], got {found}")
+    if edges.numel() and (edges.is_floating_point() or edges.is_complex() or edges.dtype == torch.bool):
+        raise InputError(f"graph {i}: edge_index must hold integers, got {edges.dtype}")
+    return edges.detach().cpu().long()
+
+
+def _edge_types(graphs: list[Data], edges: list[Tensor]) -> Tensor | None:
+    given = [graph.get("edge_type") for graph in graphs]
+    if all(types is None for types in given):
+        return None
+    for i, (types, own_edges) in enumerate(zip(given, edges, strict=True)):
+        if types is None and own_edges.shape[1]:
+            raise InputError(f"graph {i} has no edge_type, but other graphs do; give it to all or to none")
+        if types is None:
+            continue
+        if not isinstance(types, Tensor) or types.shape != own_edges.shape[1:]:
+            found = tuple(types.shape) if isinstance(types, Tensor) else type(types).__name__
+            raise InputError(f"graph {i}: edge_type must have shape [{own_edges.shape[1]}], got {found}")
+        if types.numel() and (types.is_floating_point() or types.is_complex()):
+            raise InputError(f"graph {i}: edge_type must hold integers, got {types.dtype}")
+        if types.numel() and int(types.min()) < 0:
+            where = int((types < 0).nonzero()[0])
+            raise InputError(f"graph {i}, edge {where}: edge type {int(types[where])} is negative")
+    return torch.cat([types.detach().cpu().long() for types in given if types is not None])
+
+
+def _check_values(x: Tensor, vertex_ptr: Tensor, schema: Schema) -> None:
+    fault = schema.find_fault(x.numpy())
+    if fault is not None:
+        row, column, reason = fault
+        raise InputError(f"{name_vertex(row, vertex_ptr)}, attribute '{schema[column].name}': {reason}")
+
+
+def name_vertex(row: int, vertex_ptr: Tensor) -> str:
+    """ "graph g, vertex v" for a row of the flat array."""
+    graph = int(torch.searchsorted(vertex_ptr, row, right=True)) - 1
+    return f"graph {graph}, vertex {row - int(vertex_ptr[graph])}"
+
+
+def _check_ranges(edge_index: Tensor, vertex_ptr: Tensor, edge_ptr: Tensor) -> None:
+    size = torch.repeat_interleave(vertex_ptr.diff(), edge_ptr.diff())
+    outside = ((edge_index < 0) | (edge_index >= size)).any(0)
+    if outside.any():
+        edge = int(outside.nonzero()[0])
+        graph = int(torch.searchsorted(edge_ptr, edge, right=True)) - 1
+        source, target = edge_index[:, edge].tolist()
+        raise InputError(
+            f"graph {graph}, edge {edge - int(edge_ptr[graph])}: edge index ({source}, {target}) is out of range, "
+            f"the graph has {int(size[edge])} vertices"
+        )
+
+
+def _targets(graphs: list[Data], vertex_ptr: Tensor) -> tuple[Tensor | None, str | None]:
+    given = [graph.get("y") for graph in graphs]
+    if all(y is None for y in given):
+        return None, None
+    for i, y in enumerate(given):
+        if not isinstance(y, Tensor):
+            raise InputError(f"graph {i}: y must be a tensor where other graphs have one (NaN for a missing target)")
+    ys = [y.detach().cpu().reshape(-1, *y.shape[1:]) for y in given]
+    if len({tuple(y.shape[1:]) for y in ys}) > 1:
+        raise InputError(f"y has different numbers of targets: {sorted({tuple(y.shape[1:]) for y in ys})}")
+    rows = torch.tensor([len(y) for y in ys])
+    if bool((rows == 1).all()):
+        return torch.cat(ys), "graph"
+    if bool((rows == vertex_ptr.diff()).all()):
+        return torch.cat(ys), "vertex"
+    wrong = int((rows != vertex_ptr.diff()).nonzero()[0])
+    raise InputError(
+        f"y must have one row a graph or one row a vertex in all graphs; graph {wrong} has {int(rows[wrong])} rows "
+        f"and {int(vertex_ptr.diff()[wrong])} vertices"
+    )
+
+
+def _pointer(sizes: list[int]) -> Tensor:
+    return torch.tensor([0, *sizes]).cumsum(0)

@@ -1,0 +1,9 @@
+"""The graph-induced part: templates stacked into levels over a graph, and what is maximised.
+
+Parameters and their evaluation on a batch (`hierarchy`), and the objectives (`objectives`). Training loops, files and
+the users' interface live elsewhere.
+"""
+
+from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
+
+__all__ = ["Evaluation", "Hierarchy"]

@@ -1,0 +1,236 @@
+"""A hierarchy of templates: all learned parameters of a GSPN and their evaluation on a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gspn.attributes import Schema
+from gspn.circuits.initialisation import initialise
+from gspn.circuits.leaves import GaussianLeaves, Leaves, Natural, leaves_for
+from gspn.circuits.leaves.contract import at_level, log_positive, with_level
+from gspn.circuits.structure import Unit
+from gspn.circuits.templates import Template, compile_template
+from gspn.errors import InputError
+from gspn.graphs.batch import Batch
+from gspn.kernels.levels import climb
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What one pass gives for the N vertices of a batch."""
+
+    log_likelihood: Tensor
+    """[N] log P(observed entries of v, hidden ones included | tree below the root)"""
+    posteriors: Tensor
+    """[N, L, S, C] posteriors given the visible entries"""
+    log_visible: Tensor
+    """[N] log P(visible entries of v | tree below the root); equals log_likelihood where nothing is hidden"""
+    root_log_prior: Tensor
+    """[N, S, C] log-prior of the root's sum units"""
+
+    @property
+    def log_hidden(self) -> Tensor:
+        """[N] log P(hidden entries of v | everything visible); 0 where nothing is hidden."""
+        return self.log_likelihood - self.log_visible
+
+
+class Hierarchy(nn.Module):
+    """Templates at L levels, joined by transitions."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        num_layers: int,
+        num_states: int,
+        template: Unit | None = None,
+        shortcut: str | None = None,
+        num_edge_types: int = 1,
+    ) -> None:
+        super().__init__()
+        self.schema = schema
+        self.num_layers = num_layers
+        self.num_states = num_states
+        self.num_edge_types = num_edge_types
+        self.shortcut = shortcut
+        self.template: Template = compile_template(template, schema, num_states)
+        sums = self.template.num_sum_units
+        own_levels = num_layers if shortcut is None else num_layers - 1
+        self.leaves = nn.ModuleList(
+            leaves_for(attribute, own_levels, count)
+            for attribute, count in zip(schema, self.template.leaf_counts, strict=True)
+        )
+        self.raw_prior = nn.Parameter(0.1 * torch.randn(sums, num_states))
+        self.raw_transitions = nn.Parameter(torch.randn(num_layers - 1, num_edge_types, sums, num_states, num_states))
+        if shortcut == "learned":
+            self.raw_shortcut = nn.Parameter(torch.zeros(num_layers - 1))
+
+    # Parameters in their natural form.
+
+    @property
+    def families(self) -> list[Leaves]:
+        return [family for family in self.leaves if isinstance(family, Leaves)]
+
+    def prior(self) -> Tensor:
+        return torch.softmax(self.raw_prior, dim=-1)
+
+    def transitions(self) -> Tensor:
+        return torch.softmax(self.raw_transitions, dim=-1)
+
+    def shortcut_weights(self) -> Tensor | None:
+        """[L-1] weights of levels 0 … L-2 in the root's leaves, or None."""
+        if self.shortcut is None:
+            return None
+        if self.shortcut == "learned":
+            return torch.softmax(self.raw_shortcut, dim=0)
+        return self.raw_prior.new_full((self.num_layers - 1,), 1 / (self.num_layers - 1))
+
+    def naturals(self) -> list[Natural]:
+        """Leaf parameters by attribute, all L levels, the root's combined where there is a shortcut."""
+        weights = self.shortcut_weights()
+        naturals = []
+        for family in self.families:
+            natural = family.natural()
+            naturals.append(natural if weights is None else with_level(natural, family.combine(natural, weights)))
+        return naturals
+
+    # Evaluation.
+
+    def forward(self, batch: Batch) -> Evaluation:
+        naturals = self.naturals()
+        inputs = self._inputs(naturals, batch.visible)
+
+        def posterior_at(level: int, log_prior: Tensor) -> Tensor:
+            return self.template.posterior(inputs[level], log_prior)
+
+        log_priors, posteriors = climb(self.prior(), self.transitions(), batch, posterior_at)
+        root_log_prior = log_priors[-1]
+        log_visible = self.template.log_value(inputs[-1], root_log_prior)
+        if batch.hidden is None:
+            log_likelihood = log_visible
+        else:
+            everything = self._inputs([at_level(natural, -1) for natural in naturals], batch.x)
+            log_likelihood = self.template.log_value(everything[0], root_log_prior)
+        return Evaluation(log_likelihood, torch.stack(posteriors, dim=1), log_visible, root_log_prior)
+
+    def _inputs(self, naturals: list[Natural], x: Tensor) -> Tensor:
+        """[levels, N, K] inputs of the template, levels as in `naturals`."""
+        columns = zip(self.families, naturals, x.unbind(1), strict=True)
+        return self.template.join([family.log_density(natural, column) for family, natural, column in columns])
+
+    # Starting points.
+
+    def set_units(self, x: Tensor) -> None:
+        """Take the units of continuous columns from rows x [n, d]; every attribute must be observed somewhere."""
+        for attribute, family, column in zip(self.schema, self.families, x.unbind(1), strict=True):
+            known = column[~torch.isnan(column)]
+            if not len(known):
+                raise InputError(
+                    f"attribute '{attribute.name}' is missing at every vertex; nothing can be learned of it"
+                )
+            if isinstance(family, GaussianLeaves):
+                family.standardise(known)
+
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """Start afresh from rows x [n, d]: leaves and priors from the data, transitions at random."""
+        logits = initialise(self.template, self.families, self.schema, x, self.num_states, generator)
+        with torch.no_grad():
+            self.raw_prior.copy_(logits)
+            noise = torch.randn(self.raw_transitions.shape, generator=generator, dtype=torch.float64)
+            self.raw_transitions.copy_(noise)
+            if self.shortcut == "learned":
+                self.raw_shortcut.zero_()
+
+    # Parameters in the users' units, by name.
+
+    def export(self) -> dict[str, Any]:
+        with torch.no_grad():
+            leaves = {
+                family.attribute.name: family.export(natural)
+                for family, natural in zip(self.families, self.naturals(), strict=True)
+            }
+            exported: dict[str, Any] = {
+                "prior": self.prior().double(),
+                "transitions": self.transitions().double(),
+                "leaves": leaves,
+                "units": {
+                    family.attribute.name: torch.tensor([family.center, family.spread], dtype=torch.float64)
+                    for family in self.families
+                    if isinstance(family, GaussianLeaves)
+                },
+            }
+            weights = self.shortcut_weights()
+            if weights is not None:
+                exported["shortcut"] = weights.double()
+        return exported
+
+    def assign(self, exported: Mapping[str, Any], *, fitted: bool) -> None:
+        """Set everything from the form `export` gives; only what is checked completely is set at all."""
+        known = {"prior", "transitions", "leaves", "units"} | ({"shortcut"} if self.shortcut else set())
+        needed = {"prior", "transitions", "leaves"} | ({"shortcut"} if self.shortcut == "learned" else set())
+        if not needed <= set(exported) <= known:
+            raise InputError(f"parameters must be named {sorted(known)}, got {sorted(exported)}")
+        before = {name: value.clone() for name, value in self.state_dict().items()}
+        try:
+            for name in needed - {"leaves"}:
+                self._assign_probabilities(name, exported[name])
+            self._assign_leaves(exported["leaves"], exported.get("units"), fitted)
+        except InputError:
+            self.load_state_dict(before)
+            raise
+
+    def _assign_probabilities(self, name: str, value: Any) -> None:
+        raw: Tensor = getattr(self, f"raw_{name}")
+        probabilities = torch.as_tensor(value).detach().to(raw)
+        if probabilities.shape != raw.shape:
+            raise InputError(f"'{name}' has shape {list(probabilities.shape)} instead of {list(raw.shape)}")
+        total = probabilities.sum(-1)
+        if bool((probabilities < 0).any()) or not torch.allclose(total, torch.ones_like(total), atol=1e-5):
+            raise InputError(f"'{name}' must be non-negative and sum to 1 over its last dimension")
+        with torch.no_grad():
+            raw.copy_(log_positive(probabilities))
+
+    def _assign_leaves(self, leaves: Mapping[str, Any], units: Mapping[str, Any] | None, fitted: bool) -> None:
+        if set(leaves) != set(self.schema.names):
+            raise InputError(f"'leaves' must have the attributes {list(self.schema.names)}, got {sorted(leaves)}")
+        checked: dict[str, Natural] = {}
+        for family in self.families:
+            name = family.attribute.name
+            given = leaves[name]
+            levels = torch.as_tensor(next(iter(given.values()))).shape[0] if given else 0
+            with_root = self.shortcut is not None and levels == self.num_layers
+            checked[name] = family.check_exported(given, self.num_layers if with_root else family.num_levels)
+            if isinstance(family, GaussianLeaves):
+                _set_units(family, checked[name], units, fitted)
+            family.assign({key: value[: family.num_levels] for key, value in checked[name].items()})
+        if self.shortcut is not None:
+            self._check_root(checked)
+
+    def _check_root(self, given: Mapping[str, Natural]) -> None:
+        """With a shortcut the root's leaves follow from the others; given ones must not say otherwise."""
+        for family, natural in zip(self.families, self.naturals(), strict=True):
+            for key, value in family.export(natural).items():
+                theirs = given[family.attribute.name][key]
+                if len(theirs) == len(value) and not torch.allclose(theirs[-1], value[-1], rtol=1e-4, atol=1e-6):
+                    raise InputError(
+                        f"leaves of '{family.attribute.name}': '{key}' of the root is combined from the other levels by "
+                        f"the shortcut and cannot be set to something else; give levels 0 … {self.num_layers - 2} only"
+                    )
+
+
+def _set_units(family: GaussianLeaves, given: Natural, units: Mapping[str, Any] | None, fitted: bool) -> None:
+    name = family.attribute.name
+    if units is not None and name in units:
+        center, spread = torch.as_tensor(units[name]).double().tolist()
+        if not (spread > 0 and spread < float("inf") and abs(center) < float("inf")):
+            raise InputError(f"units of '{name}' must be a finite centre and a positive spread, got {[center, spread]}")
+        family.center, family.spread = center, spread
+    elif not fitted:
+        # No data seen: measure in the sharpest given state, so that no given deviation falls below the floor.
+        if bool((given["std"] <= 0).any()):
+            raise family.refuse("std", "positive")
+        family.center, family.spread = given["mean"].mean().item(), given["std"].min().item()

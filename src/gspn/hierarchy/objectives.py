@@ -1,0 +1,73 @@
+"""What is maximised: the three objectives of an unsupervised hierarchy, as sums of losses with their number of terms.
+
+An objective takes a hierarchy, a batch and the epoch (which fixes what is hidden) and yields parts, each a sum of
+losses and the number of its terms. Sums, not means: a loss is a mean over all terms of a step, however they are spread
+over parts and processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gspn.graphs.batch import Batch
+from gspn.graphs.echoes import echo_free
+from gspn.graphs.masks import choose_vertices, hide_entries
+from gspn.hierarchy.hierarchy import Hierarchy
+
+OBJECTIVES = ("pseudo", "masked", "leave_one_out")
+
+
+class Objective(Protocol):
+    def __call__(self, batch: Batch, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        """Parts of the loss on a batch: (sum of losses, number of terms)."""
+
+
+def objective_for(hierarchy: Hierarchy, name: str, mask_rate: float, seed: int) -> Objective:
+    """The objective of the given name; `mask_rate` is the share of vertices that are predicted in a step."""
+    if name == "pseudo":
+        return lambda batch, epoch: _pseudo(hierarchy, batch)
+    if name == "masked":
+        return lambda batch, epoch: _masked(hierarchy, batch, hide_entries(batch, mask_rate, seed, epoch))
+    return lambda batch, epoch: _leave_one_out(hierarchy, batch, choose_vertices(batch, mask_rate, seed, epoch))
+
+
+def _pseudo(hierarchy: Hierarchy, batch: Batch) -> Iterator[tuple[Tensor, int]]:
+    """−Σ_v log P(x_v | tree below v): one term a vertex."""
+    if batch.num_vertices:
+        yield -hierarchy(batch).log_likelihood.sum(), batch.num_vertices
+
+
+def _masked(hierarchy: Hierarchy, batch: Batch, hidden: Tensor) -> Iterator[tuple[Tensor, int]]:
+    """−Σ_v log P(hidden entries of v | everything visible): one term a hidden entry."""
+    targets = int(hidden.sum())
+    if targets:
+        yield -hierarchy(batch.hiding(hidden)).log_hidden.sum(), targets
+
+
+def _leave_one_out(hierarchy: Hierarchy, batch: Batch, chosen: Tensor) -> Iterator[tuple[Tensor, int]]:
+    """−Σ_v log P(x_v | all other vertices) over the chosen roots: one term a root."""
+    roots = chosen.nonzero().squeeze(1)
+    for log_prob in leave_one_out(hierarchy, batch, roots):
+        yield -log_prob.sum(), len(log_prob)
+
+
+COPIES_AT_ONCE = 200_000
+"""Private copies evaluated in one go: bounds memory; the results do not depend on it."""
+
+
+def leave_one_out(
+    hierarchy: Hierarchy, batch: Batch, roots: Tensor, hidden: Tensor | None = None, budget: int = COPIES_AT_ONCE
+) -> Iterator[Tensor]:
+    """log P(hidden entries of each root | everything else), each root's entries hidden in its own tree only.
+
+    `hidden` [R, d] says which entries of each root are asked for; by default all. Roots are answered in order, in
+    pieces.
+    """
+    if hidden is None:
+        hidden = torch.ones(len(roots), batch.x.shape[1], dtype=torch.bool)
+    for extended, position in echo_free(batch, roots, hidden, hierarchy.num_layers, budget):
+        yield hierarchy(extended).log_hidden[position]

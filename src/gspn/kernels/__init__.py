@@ -1,0 +1,1 @@
+"""The loop over levels: priors from the neighbours' posteriors, posteriors from the priors and the evidence."""

@@ -1,0 +1,81 @@
+"""Checks of the models' arguments, with messages that name the argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+from gspn.attributes import Schema
+from gspn.circuits.structure import Unit
+from gspn.circuits.validity import check_circuit
+from gspn.errors import InputError
+from gspn.hierarchy.objectives import OBJECTIVES
+
+TRAINING = (
+    "objective",
+    "mask_rate",
+    "epochs",
+    "batch_size",
+    "lr",
+    "weight_decay",
+    "clip",
+    "patience",
+    "n_init",
+    "seed",
+)
+"""Arguments that `fit` may override for one call: they shape the training, not the model."""
+
+
+def check_structure(
+    schema: Any, num_layers: Any, num_states: Any, template: Any, shortcut: Any, num_edge_types: Any
+) -> None:
+    if not isinstance(schema, Schema):
+        raise InputError(f"schema must be a gspn.Schema, got {type(schema).__name__}")
+    check_integer("num_layers", num_layers, 1)
+    check_integer("num_states", num_states, 1)
+    check_integer("num_edge_types", num_edge_types, 1)
+    check_choice("shortcut", shortcut, (None, "mean", "learned"))
+    if shortcut is not None and num_layers == 1:
+        raise InputError("shortcut needs at least two levels: with num_layers=1 the root has no level below it")
+    if template is not None:
+        if not isinstance(template, Unit):
+            raise InputError(f"template must be None or a circuit from gspn.circuits, got {type(template).__name__}")
+        check_circuit(template, schema, num_states)
+
+
+def check_training(settings: dict[str, Any]) -> None:
+    check_choice("objective", settings["objective"], OBJECTIVES)
+    check_real("mask_rate", settings["mask_rate"], 0.0, 1.0, low_open=True)
+    check_integer("epochs", settings["epochs"], 0)
+    check_integer("batch_size", settings["batch_size"], 1)
+    check_real("lr", settings["lr"], 0.0, math.inf, low_open=True)
+    check_real("weight_decay", settings["weight_decay"], 0.0, math.inf)
+    if settings["clip"] is not None:
+        check_real("clip", settings["clip"], 0.0, math.inf, low_open=True)
+    check_integer("patience", settings["patience"], 1)
+    check_integer("n_init", settings["n_init"], 1)
+    check_integer("seed", settings["seed"], 0)
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be an integer of at least {least}, got {value!r}")
+
+
+def check_real(name: str, value: Any, low: float, high: float, *, low_open: bool = False) -> None:
+    if not isinstance(value, Real) or isinstance(value, bool) or not low <= value <= high or math.isinf(value):
+        valid = False
+    else:
+        valid = not (low_open and value == low)
+    if not valid:
+        bounds = f"{'above' if low_open else 'at least'} {low:g}" + (
+            "" if math.isinf(high) else f" and at most {high:g}"
+        )
+        raise InputError(f"{name} must be a number {bounds}, got {value!r}")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

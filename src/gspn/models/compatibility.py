@@ -1,0 +1,50 @@
+"""Do these graphs fit this model: edge types it knows, values within reach of its numbers."""
+
+from __future__ import annotations
+
+import torch
+
+from gspn.circuits.leaves import GaussianLeaves
+from gspn.errors import InputError
+from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.pack import name_vertex
+from gspn.hierarchy import Hierarchy
+
+MAX_DEVIATIONS = 1e6
+"""How far a continuous value may lie from its column's mean, in deviations: beyond, densities would overflow."""
+
+
+def check_edge_types(dataset: GraphDataset, num_edge_types: int) -> None:
+    """A model that tells edge types apart needs types, all of them below `num_edge_types`."""
+    if num_edge_types == 1:
+        return
+    for graph, stored in enumerate(dataset.positions.tolist()):
+        start, end = int(dataset.edge_ptr[stored]), int(dataset.edge_ptr[stored + 1])
+        if start == end:
+            continue
+        if dataset.edge_type is None:
+            raise InputError(f"graph {graph} has no edge_type, but the model tells {num_edge_types} edge types apart")
+        types = dataset.edge_type[start:end]
+        if int(types.max()) >= num_edge_types:
+            edge = int((types >= num_edge_types).nonzero()[0])
+            raise InputError(
+                f"graph {graph}, edge {edge}: edge type {int(types[edge])} is out of range, "
+                f"the model has num_edge_types={num_edge_types}"
+            )
+
+
+def check_magnitudes(hierarchy: Hierarchy, dataset: GraphDataset) -> None:
+    """Continuous values must lie within `MAX_DEVIATIONS` of the training data's mean."""
+    entries = dataset.entries()
+    for column, family in enumerate(hierarchy.families):
+        if isinstance(family, GaussianLeaves):
+            far = family.standardised(entries[:, column]).abs() > MAX_DEVIATIONS
+            if far.any():
+                row = int(far.nonzero()[0])
+                sizes = dataset.num_vertices_per_graph()
+                where = name_vertex(row, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+                raise InputError(
+                    f"{where}, attribute '{family.attribute.name}': {entries[row, column].item():g} is more than "
+                    f"{MAX_DEVIATIONS:g} deviations ({family.spread:g}) from the mean of the training data "
+                    f"({family.center:g})"
+                )

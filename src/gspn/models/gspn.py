@@ -1,0 +1,336 @@
+"""GSPN: the unsupervised model, from construction over training to questions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from gspn.attributes import Schema
+from gspn.circuits.structure import Unit
+from gspn.errors import InputError, NotFittedError
+from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
+from gspn.graphs.draws import keyed_generator
+from gspn.hierarchy import Evaluation, Hierarchy
+from gspn.hierarchy.objectives import objective_for
+from gspn.models import saving
+from gspn.models.arguments import TRAINING, check_structure, check_training
+from gspn.models.compatibility import check_edge_types, check_magnitudes
+from gspn.queries.likelihood import leave_one_out_nll, log_likelihood, log_prob_hidden
+from gspn.training import Checkpoint, Progress, Settings, join_processes, mean_loss, train
+
+VALIDATION_ROOTS = 2_000
+"""Vertices on which the leave-one-out NLL is computed at the end of training."""
+
+_NUMBERS_AT_ONCE = 40_000_000
+"""Posterior entries that public methods compute in one chunk (about 160 MB in float32, a few times that in all)."""
+
+_INITIAL_SCORE_GRAPHS = 1_000
+"""Graphs on which several initialisations are compared."""
+
+Graphs = Data | Sequence[Data] | GraphDataset
+
+
+class GSPN(TransformerMixin, BaseEstimator, nn.Module):  # type: ignore[misc]
+    """Graph-Induced Sum-Product Network over typed vertex attributes, trained without labels.
+
+    Parameters
+    ----------
+    schema:
+        The typed attributes of a vertex.
+    num_layers:
+        Number of levels L; one level is a plain mixture model that ignores the edges.
+    num_states:
+        States C of every sum unit.
+    template:
+        None for naive Bayes, or a circuit of `gspn.circuits` units whose sums all have `num_states` children.
+    shortcut:
+        None, or how the root's leaves are combined from the levels below: "mean" or "learned".
+    num_edge_types:
+        Number of edge types told apart; 1 treats all edges alike, whatever their `edge_type`.
+    objective:
+        "pseudo" (the paper's; good embeddings), "masked" (predict hidden entries; for queries) or "leave_one_out".
+    mask_rate:
+        Share of vertices that are predicted in a step, for the objectives "masked" and "leave_one_out".
+    epochs, batch_size, lr, weight_decay, clip, patience:
+        Adam on minibatches of `batch_size` graphs; gradients clipped to norm `clip`; training ends early when the
+        validation loss has not improved for `patience` epochs.
+    n_init:
+        Number of initialisations to draw; the one with the best objective before training is trained.
+    seed:
+        Fixes everything random.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        num_layers: int = 5,
+        num_states: int = 20,
+        template: Unit | None = None,
+        shortcut: str | None = None,
+        num_edge_types: int = 1,
+        objective: str = "pseudo",
+        mask_rate: float = 0.15,
+        epochs: int = 100,
+        batch_size: int = 32,
+        lr: float = 0.1,
+        weight_decay: float = 0.0,
+        clip: float | None = None,
+        patience: int = 50,
+        n_init: int = 1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.schema = schema
+        self.num_layers = num_layers
+        self.num_states = num_states
+        self.template = template
+        self.shortcut = shortcut
+        self.num_edge_types = num_edge_types
+        self.objective = objective
+        self.mask_rate = mask_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.clip = clip
+        self.patience = patience
+        self.n_init = n_init
+        self.seed = seed
+        self._build()
+
+    def _build(self) -> None:
+        """All parameters, at random values that depend on the seed alone."""
+        check_structure(
+            self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
+        )
+        check_training(self.get_params(deep=False))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self.hierarchy = Hierarchy(
+                self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
+            )
+        self.register_buffer("_fitted", torch.tensor(False))
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor arguments; a new structure means new parameters, so the model is unfitted afterwards."""
+        dtype, device = self.hierarchy.raw_prior.dtype, self.hierarchy.raw_prior.device
+        super().set_params(**params)
+        if params:
+            self._build()
+            self.to(device=device, dtype=dtype)
+        return self
+
+    # Training.
+
+    def fit(
+        self,
+        graphs: Graphs,
+        y: object = None,
+        *,
+        validation: Graphs | None = None,
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+        warm_start: bool = False,
+        **overrides: Any,
+    ) -> Self:
+        """Train on graphs.
+
+        Starts afresh unless `checkpoint` (a file) holds this very run, which it continues, or `warm_start` asks to go
+        on from the present weights. `overrides` are training arguments of the constructor, for this call only. `y` is
+        ignored; it is there for scikit-learn's pipelines.
+        """
+        settings = self._settings(overrides)
+        training, held_out = self._pack(graphs), None if validation is None else self._pack(validation)
+        processes = join_processes()
+        objective = objective_for(self.hierarchy, settings["objective"], settings["mask_rate"], settings["seed"])
+        if warm_start:
+            self._require_fitted()
+        else:
+            self._initialise(
+                training, settings["n_init"], settings["seed"], lambda d: mean_loss(objective, d, processes)
+            )
+        for data in (training, held_out):
+            if data is not None:
+                check_magnitudes(self.hierarchy, data)
+        kept = None
+        if checkpoint is not None:
+            kept = Checkpoint.at(checkpoint, self._identity(settings, training, held_out, warm_start))
+        done = Progress()
+        try:
+            train(
+                self.hierarchy,
+                objective,
+                training,
+                held_out,
+                Settings(**{name: settings[name] for name in Settings.__dataclass_fields__}),
+                processes,
+                done,
+                checkpoint=kept,
+                show_progress=progress,
+                at_end=lambda: self._final_results(held_out, settings["seed"]),
+            )
+            self._fitted.fill_(True)
+        finally:
+            # Ctrl-C after some epochs leaves a usable model.
+            if done.epoch:
+                self._fitted.fill_(True)
+            self.history_ = done.history
+            self.leave_one_out_nll_ = (done.results or {}).get("leave_one_out_nll")
+        return self
+
+    def _settings(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(overrides) - set(TRAINING))
+        if unknown:
+            raise InputError(f"fit cannot override {', '.join(unknown)}; it takes {', '.join(TRAINING)}")
+        settings = self.get_params(deep=False) | dict(overrides)
+        check_training(settings)
+        return settings
+
+    def _initialise(
+        self, training: GraphDataset, n_init: int, seed: int, score: Callable[[GraphDataset], float]
+    ) -> None:
+        """Draw `n_init` starting points and keep the one with the lowest loss on a sample of the graphs."""
+        entries = training.entries()
+        self.hierarchy.set_units(entries)
+        sample = training
+        if len(training) > _INITIAL_SCORE_GRAPHS:
+            sample = training[torch.randperm(len(training), generator=keyed_generator(seed))[:_INITIAL_SCORE_GRAPHS]]
+        best, best_score = None, float("inf")
+        for number in range(n_init):
+            self.hierarchy.initialise(entries, keyed_generator(seed, number))
+            if n_init > 1 and (loss := score(sample)) < best_score:
+                best, best_score = copy.deepcopy(self.hierarchy.state_dict()), loss
+        if best is not None:
+            self.hierarchy.load_state_dict(best)
+
+    def _identity(
+        self, settings: dict[str, Any], training: GraphDataset, validation: GraphDataset | None, warm_start: bool
+    ) -> dict[str, Any]:
+        """What makes a run that run: everything but `epochs`, which may grow."""
+        identity = saving.settings_to_json(settings)
+        del identity["epochs"]
+        return identity | {
+            "model": type(self).__name__,
+            "dtype": str(self.hierarchy.raw_prior.dtype),
+            "training data": training.digest(),
+            "validation data": None if validation is None else validation.digest(),
+            "starting weights": saving.digest(self.hierarchy.state_dict()) if warm_start else None,
+        }
+
+    def _final_results(self, validation: GraphDataset | None, seed: int) -> dict[str, float]:
+        if validation is None:
+            return {}
+        nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, seed, self._chunk_size())
+        return {"leave_one_out_nll": nll}
+
+    # From graphs to batches and evaluations: the differentiable way.
+
+    def collate(self, graphs: Graphs) -> Batch:
+        """All graphs as one checked batch, on the model's device."""
+        dataset = self._pack(graphs)
+        check_magnitudes(self.hierarchy, dataset)
+        return dataset.batch(torch.arange(len(dataset))).to(self.hierarchy.raw_prior.device)
+
+    def forward(self, batch: Batch) -> Evaluation:
+        evaluation: Evaluation = self.hierarchy(batch)
+        return evaluation
+
+    # Questions.
+
+    def log_likelihood(
+        self, graphs: Graphs, leave_one_out: bool = False, vertices: Sequence[int] | Tensor | None = None
+    ) -> Any:
+        """[N] log P(x_v | tree below v), or with `leave_one_out` log P(x_v | all other vertices).
+
+        `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
+        """
+        ask = log_prob_hidden if leave_one_out else log_likelihood
+        if vertices is None:
+            return self._ask(graphs, lambda batch: ask(self.hierarchy, batch, torch.arange(batch.num_vertices)))
+        if not is_single_graph(graphs):
+            raise InputError("vertices can be chosen in one graph only, not in a sequence of graphs")
+        return self._ask(graphs, lambda batch: ask(self.hierarchy, batch, _numbers(vertices, batch.num_vertices)))
+
+    def posteriors(self, graphs: Graphs) -> Any:
+        """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
+        return self._ask(graphs, lambda batch: self.hierarchy(batch).posteriors)
+
+    def embed(self, graphs: Graphs) -> Any:
+        """[N, L·S·C] the posteriors as one vector a vertex; a list for a sequence of graphs."""
+        return self._ask(graphs, lambda batch: self.hierarchy(batch).posteriors.flatten(1))
+
+    def transform(self, graphs: Graphs) -> Any:
+        """The same as `embed`, under the name that pipelines use."""
+        return self.embed(graphs)
+
+    @torch.no_grad()
+    def _ask(self, graphs: Graphs, answer: Callable[[Batch], Tensor]) -> Any:
+        """Answers in chunks, one tensor a graph."""
+        self._require_fitted()
+        dataset = self._pack(graphs)
+        check_magnitudes(self.hierarchy, dataset)
+        if is_single_graph(graphs):
+            return answer(dataset.batch(torch.arange(1)))
+        answers: list[Tensor] = []
+        for batch in dataset.chunks(self._chunk_size()):
+            answers.extend(answer(batch).split(batch.vertex_ptr.diff().tolist()))
+        return answers
+
+    def _chunk_size(self) -> int:
+        numbers = self.num_layers * self.hierarchy.template.num_sum_units * self.num_states
+        return max(1, _NUMBERS_AT_ONCE // numbers)
+
+    def _pack(self, graphs: Graphs) -> GraphDataset:
+        dataset = pack(graphs, self.schema)
+        check_edge_types(dataset, self.num_edge_types)
+        return dataset
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this GSPN is not fitted yet; call fit, load or set_parameters first")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(self._fitted)
+
+    # Parameters and files.
+
+    def get_parameters(self) -> dict[str, Any]:
+        """All parameters in the users' units, by name (float64 copies).
+
+        "prior" [S, C]; "transitions" [L-1, T, S, C, C]; "leaves" by attribute, each [L, leaves, …] (the root's row is
+        the combined one where there is a shortcut): "mean", "std" (continuous), "probs" (categorical, binary), "rate"
+        (Poisson), "mean", "dispersion" (negative binomial); "units" by continuous attribute [centre, spread];
+        "shortcut" [L-1] where there is one.
+        """
+        return self.hierarchy.export()
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> Self:
+        """Set all parameters from the form that `get_parameters` gives; the model counts as fitted afterwards.
+
+        "units" may be left out, as may the root's row of leaves that a shortcut determines. Nothing is set if anything
+        is wrong.
+        """
+        self.hierarchy.assign(parameters, fitted=self.__sklearn_is_fitted__())
+        self._fitted.fill_(True)
+        return self
+
+    def save(self, folder: str | Path) -> None:
+        """Write `model.safetensors` and `model.json` into a folder; `gspn.load` reads them back."""
+        saving.save(self, Path(folder))
+
+
+def _numbers(vertices: Sequence[int] | Tensor, num_vertices: int) -> Tensor:
+    numbers = torch.as_tensor(vertices).reshape(-1)
+    if numbers.numel() and (numbers.is_floating_point() or numbers.dtype == torch.bool):
+        raise InputError(f"vertices must be integers, got {numbers.dtype}")
+    outside = (numbers < 0) | (numbers >= num_vertices)
+    if outside.any():
+        raise InputError(f"vertex {int(numbers[outside][0])} does not exist: the graph has {num_vertices} vertices")
+    return numbers.long()

@@ -1,0 +1,136 @@
+"""Models as files: `model.safetensors` beside a `model.json` that says everything else. Loading executes nothing.
+
+Replacing a saved model is atomic although it is two files: the new tensors are written under another name, then the
+JSON, which names the tensors' digest, is replaced, then the tensors are moved into place. Whichever of these steps was
+the last before a crash, `read` finds the tensors that belong to the JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gspn.attributes import Schema
+from gspn.circuits.structure import Unit, circuit_from_json, circuit_to_json
+from gspn.errors import CheckpointError, InputError
+from gspn.training.files import read_tensors, replace_file, sync_folder, tensor_bytes, write_through
+
+if TYPE_CHECKING:
+    from gspn.models.gspn import GSPN
+
+FORMAT = 1
+_KEYS = {"format", "gspn", "model", "dtype", "settings", "fitted", "history", "leave_one_out_nll", "tensors"}
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def save(model: GSPN, folder: Path) -> None:
+    from gspn import __version__
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = tensor_bytes(model.hierarchy.state_dict())
+    description = {
+        "format": FORMAT,
+        "gspn": __version__,
+        "model": type(model).__name__,
+        "dtype": str(model.hierarchy.raw_prior.dtype).removeprefix("torch."),
+        "settings": settings_to_json(model.get_params(deep=False)),
+        "fitted": model.__sklearn_is_fitted__(),
+        "history": getattr(model, "history_", []),
+        "leave_one_out_nll": getattr(model, "leave_one_out_nll_", None),
+        "tensors": hashlib.sha256(tensors).hexdigest(),
+    }
+    new = folder / "model.safetensors.new"
+    write_through(new, tensors)
+    replace_file(folder / "model.json", json.dumps(description, indent=1).encode())
+    os.replace(new, folder / "model.safetensors")
+    sync_folder(folder)
+
+
+def load(folder: str | Path) -> GSPN:
+    """A model that `save` wrote. Runs no code from the files and refuses what it does not know."""
+    from gspn.models.gspn import GSPN
+
+    folder = Path(folder)
+    description = _read_description(folder / "model.json")
+    models = {"GSPN": GSPN}
+    if description["model"] not in models:
+        raise CheckpointError(f"{folder / 'model.json'} describes a {description['model']!r}, which is not known here")
+    if description["dtype"] not in _DTYPES:
+        raise CheckpointError(
+            f"{folder / 'model.json'} names the dtype {description['dtype']!r}, which is not known here"
+        )
+    try:
+        settings = settings_from_json(description["settings"])
+        model = models[description["model"]](**settings)
+    except (InputError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(f"{folder / 'model.json'} describes a model that cannot be built: {error}") from error
+    model.to(_DTYPES[description["dtype"]])
+    _put_tensors(model, folder, description["tensors"])
+    model._fitted.fill_(bool(description["fitted"]))
+    if model.__sklearn_is_fitted__():
+        model.history_ = description["history"]
+        model.leave_one_out_nll_ = description["leave_one_out_nll"]
+    return model
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist; gspn.load takes the folder that save wrote")
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(description, dict) or "format" not in description:
+        raise CheckpointError(f"{path} does not describe a gspn model")
+    if description["format"] != FORMAT:
+        raise CheckpointError(f"{path} has format {description['format']!r}, this version reads format {FORMAT}")
+    if set(description) != _KEYS:
+        raise CheckpointError(f"{path} has unknown or missing keys: {sorted(set(description) ^ _KEYS)}")
+    return description
+
+
+def _put_tensors(model: GSPN, folder: Path, digest: str) -> None:
+    for name in ("model.safetensors", "model.safetensors.new"):
+        path = folder / name
+        if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
+            tensors, _ = read_tensors(path)
+            mine = model.hierarchy.state_dict()
+            wrong = sorted(set(mine) ^ set(tensors)) or [k for k in mine if mine[k].shape != tensors[k].shape]
+            if wrong:
+                raise CheckpointError(f"{path} does not fit {folder / 'model.json'}: tensors {', '.join(wrong)}")
+            model.hierarchy.load_state_dict(tensors)
+            return
+    raise CheckpointError(f"{folder} holds no model.safetensors that belongs to its model.json (damaged or exchanged)")
+
+
+def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Constructor arguments as JSON: schema and template by their structure, numbers as plain Python ones."""
+    plain: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Schema):
+            plain[name] = value.to_json()
+        elif isinstance(value, Unit):
+            plain[name] = circuit_to_json(value)
+        else:
+            plain[name] = value.item() if hasattr(value, "item") else value
+    return plain
+
+
+def settings_from_json(plain: Mapping[str, Any]) -> dict[str, Any]:
+    settings = dict(plain)
+    settings["schema"] = Schema.from_json(settings["schema"])
+    if settings.get("template") is not None:
+        settings["template"] = circuit_from_json(settings["template"])
+    return settings
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """A fingerprint of named tensors."""
+    return hashlib.sha256(tensor_bytes(dict(sorted(tensors.items())))).hexdigest()

@@ -1,0 +1,60 @@
+"""Files that are either the old ones or the new ones, never half of either; tensors and JSON, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from gspn.errors import CheckpointError
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that a crash at any moment leaves the old or the new content."""
+    write_through(partial := path.with_name(f".{path.name}.partial"), content)
+    os.replace(partial, path)
+    sync_folder(path.parent)
+
+
+def write_through(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut; file systems that cannot do it are left to their own devices."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor], note: Mapping[str, Any] | None = None) -> bytes:
+    """Tensors, and a JSON note beside them, in the safetensors format."""
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    return save(plain, metadata=None if note is None else {"note": json.dumps(note)})
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
+    """Tensors and the note of a safetensors file; a damaged or foreign file is an error that names it."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is not readable as safetensors: {error}") from error
+    try:
+        return tensors, json.loads(metadata["note"]) if "note" in metadata else None
+    except json.JSONDecodeError as error:
+        raise CheckpointError(f"the note in {path} is not valid JSON: {error}") from error

@@ -1,0 +1,222 @@
+"""The fit loop: Adam on minibatches of graphs, early stopping with the best weights kept, one checkpoint an epoch.
+
+What is random in an epoch depends on the seed and the epoch's number alone, so a run that continues from a checkpoint
+does exactly what it would have done without the interruption.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from gspn.errors import GSPNError
+from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.draws import keyed_generator
+from gspn.graphs.masks import FIXED
+from gspn.hierarchy.objectives import Objective
+from gspn.training.checkpoint import Checkpoint
+from gspn.training.processes import Processes
+
+_log = logging.getLogger(__name__)
+
+_EVALUATED_AT_ONCE = 200_000
+"""Vertices and edges of one evaluation chunk."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train; the names are those of the models' arguments."""
+
+    epochs: int
+    batch_size: int
+    lr: float
+    weight_decay: float
+    clip: float | None
+    patience: int
+    seed: int
+
+
+@dataclass
+class Progress:
+    """How far a run has come; written into every checkpoint."""
+
+    epoch: int = 0
+    best_validation: float | None = None
+    best_epoch: int = 0
+    stopped_early: bool = False
+    history: list[dict[str, Any]] = field(default_factory=list)
+    results: dict[str, float] | None = None
+    """What is computed once at the end; None while the run is not finished."""
+
+
+def train(
+    module: nn.Module,
+    objective: Objective,
+    training: GraphDataset,
+    validation: GraphDataset | None,
+    settings: Settings,
+    processes: Processes,
+    progress: Progress,
+    *,
+    checkpoint: Checkpoint | None = None,
+    show_progress: bool = True,
+    at_end: Callable[[], dict[str, float]] = dict,
+) -> None:
+    """Train until `epochs`, or until validation has not improved for `patience` of them; then keep the best weights.
+
+    `progress` is brought up to date after every epoch, so that it is right also when training ends by an exception.
+    `at_end` is called once, with the final weights; what it gives stands in `progress.results`.
+    """
+    run = _Run(module, objective, training, validation, settings, processes, progress)
+    if checkpoint and (kept := checkpoint.load(module, run.optimizer)):
+        run.best = kept[0]
+        vars(progress).update(kept[1])
+        _log.info("continuing after epoch %d", progress.epoch)
+    if progress.epoch > settings.epochs:
+        _log.warning("the checkpoint holds %d epochs, more than the %d asked for", progress.epoch, settings.epochs)
+
+    def save() -> None:
+        if checkpoint and processes.rank == 0:
+            checkpoint.save(module, run.optimizer, run.best, asdict(progress))
+
+    bar = _Bar(training, settings, progress, show_progress and processes.rank == 0)
+    try:
+        while progress.epoch < settings.epochs and not progress.stopped_early:
+            progress.results = None
+            bar.show(run.epoch(bar.step))
+            save()
+    finally:
+        # Also on Ctrl-C or an error: the best of what has been learned stays in the module.
+        bar.close()
+        last = copy.deepcopy(module.state_dict())
+        if progress.epoch:
+            module.load_state_dict(run.best)
+    if progress.results is None:
+        progress.results = at_end()
+        # A later call with more epochs goes on from the last weights, not from the best.
+        module.load_state_dict(last)
+        save()
+        if progress.epoch:
+            module.load_state_dict(run.best)
+
+
+class _Run:
+    """A run in progress: what is trained, on what, and how far it has come."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        objective: Objective,
+        training: GraphDataset,
+        validation: GraphDataset | None,
+        settings: Settings,
+        processes: Processes,
+        progress: Progress,
+    ) -> None:
+        self.module, self.objective, self.settings, self.processes = module, objective, settings, processes
+        self.training, self.validation = training, validation
+        self.optimizer = torch.optim.Adam(module.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+        self.best: dict[str, Tensor] = copy.deepcopy(module.state_dict())
+        self.progress = progress
+
+    def epoch(self, after_batch: Callable[[], None]) -> dict[str, Any]:
+        """One pass over the training graphs and, where there is one, over the validation set; gives its record."""
+        start, epoch = time.perf_counter(), self.progress.epoch
+        order = torch.randperm(len(self.training), generator=keyed_generator(self.settings.seed, epoch))
+        total, terms = 0.0, 0
+        for number, graph_ids in enumerate(order.split(self.settings.batch_size)):
+            loss, count = self.step(graph_ids)
+            if not math.isfinite(loss):
+                raise GSPNError(f"the loss became {loss} in epoch {epoch}, batch {number}; try a smaller lr, or clip")
+            total, terms = total + loss, terms + count
+            after_batch()
+        record: dict[str, Any] = {"epoch": epoch, "train": total / max(terms, 1)}
+        if self.validation is not None:
+            record["validation"] = mean_loss(self.objective, self.validation, self.processes)
+        record["seconds"] = time.perf_counter() - start
+        self._note(record)
+        return record
+
+    def _note(self, record: dict[str, Any]) -> None:
+        _log.debug("%s", record)
+        progress = self.progress
+        progress.history.append(record)
+        progress.epoch += 1
+        validation = record.get("validation")
+        if validation is not None and progress.best_validation is not None and validation >= progress.best_validation:
+            progress.stopped_early = record["epoch"] - progress.best_epoch >= self.settings.patience
+        else:
+            progress.best_validation, progress.best_epoch = validation, record["epoch"]
+            self.best = copy.deepcopy(self.module.state_dict())
+
+    def step(self, graph_ids: Tensor) -> tuple[float, int]:
+        """One update from a batch of graphs; gives the sum of losses and the number of terms over all processes."""
+        parameters = list(self.module.parameters())
+        for p in parameters:
+            p.grad = torch.zeros_like(p)
+        loss, terms = 0.0, 0
+        share = self.processes.share(graph_ids)
+        if len(share):
+            for part, part_terms in self.objective(self.training.batch(share), self.progress.epoch):
+                part.backward()  # type: ignore[no-untyped-call]
+                loss, terms = loss + part.item(), terms + part_terms
+        loss, all_terms = self.processes.sum(loss, terms)
+        # Nothing to predict in this batch: no step, or Adam's momentum would move the weights all the same.
+        if all_terms and math.isfinite(loss):
+            self.processes.sum_gradients(parameters)
+            for p in parameters:
+                if p.grad is not None:
+                    p.grad /= all_terms
+            if self.settings.clip is not None:
+                nn.utils.clip_grad_norm_(parameters, self.settings.clip)
+            self.optimizer.step()
+        return loss, int(all_terms)
+
+
+@torch.no_grad()
+def mean_loss(objective: Objective, dataset: GraphDataset, processes: Processes) -> float:
+    """The mean loss over all terms of a dataset, with the masks that never change."""
+    loss, count = 0.0, 0
+    for number, batch in enumerate(dataset.chunks(_EVALUATED_AT_ONCE)):
+        if number % processes.number == processes.rank:
+            for part, terms in objective(batch, FIXED):
+                loss, count = loss + part.item(), count + terms
+    loss, total = processes.sum(loss, count)
+    return loss / max(total, 1)
+
+
+class _Bar:
+    """A progress bar over all batches of a run, with the remaining time and the latest losses."""
+
+    def __init__(self, training: GraphDataset, settings: Settings, progress: Progress, shown: bool) -> None:
+        batches = math.ceil(len(training) / settings.batch_size)
+        # disable=None: shown on a terminal only; a log file gets no bar.
+        self._bar = tqdm(
+            total=settings.epochs * batches,
+            initial=progress.epoch * batches,
+            desc="fit",
+            unit="batch",
+            disable=None if shown else True,
+            dynamic_ncols=True,
+        )
+        self._epochs = settings.epochs
+
+    def step(self) -> None:
+        self._bar.update()
+
+    def show(self, record: dict[str, Any]) -> None:
+        losses = {name: f"{record[name]:.4f}" for name in ("train", "validation") if name in record}
+        self._bar.set_description(f"fit, epoch {record['epoch'] + 1}/{self._epochs}", refresh=False)
+        self._bar.set_postfix(losses)
+
+    def close(self) -> None:
+        self._bar.close()
