@@ -112,7 +112,7 @@ def kind_of(attribute: Any) -> str:
 
 
 def draw_values(rng: np.random.Generator, schema: Schema, n: int, missing: float) -> NDArray[np.float64]:
-    draw = {
+    draw: dict[str, Callable[[], NDArray[Any]]] = {
         "continuous": lambda: rng.normal(3.0, 4.0, n),
         "categorical": lambda: rng.integers(3, size=n),
         "binary": lambda: rng.integers(2, size=n),
@@ -126,7 +126,7 @@ def draw_values(rng: np.random.Generator, schema: Schema, n: int, missing: float
 
 def make_case(seed: int) -> Case:
     rng = np.random.default_rng(seed)
-    axes = {
+    axes: dict[str, Any] = {
         "levels": int(rng.integers(1, 5)),
         "template": TEMPLATES[seed % 3],
         "graph": GRAPHS[int(rng.integers(len(GRAPHS)))],

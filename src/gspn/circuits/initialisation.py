@@ -42,7 +42,7 @@ def initialise(
 def _deal(
     root: Unit, schema: Schema, leaves: list[Leaves], x: Tensor, num_states: int, generator: torch.Generator
 ) -> tuple[dict[int, Tensor], Tensor]:
-    """Rows for every leaf, and every sum's log-share of rows by child. A shared unit takes what its first parent deals."""
+    """Rows for every leaf, and the log-shares of every sum's children. The first parent deals to a shared unit."""
     features = _features(schema, leaves, x)
     scopes = _scopes(root, schema)
     rows = {id(root): torch.arange(len(x))}

@@ -1,11 +1,12 @@
 """A batch: several graphs side by side as one disconnected graph, in the form the levels are computed from.
 
-A batch is plain data. How it is cut from a dataset is the dataset's business; what is computed on it is the hierarchy's.
+A batch is plain data. How it is cut from a dataset is the dataset's business; what is computed on it, the hierarchy's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -72,7 +73,9 @@ class Batch:
         return replace(self, hidden=hidden)
 
     def to(self, device: torch.device | str) -> Batch:
-        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
         return replace(self, **moved)
 
 

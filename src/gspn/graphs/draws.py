@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _mix(value: np.ndarray) -> np.ndarray:
+def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of SplitMix64: every input bit flips about half of the output bits."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    mixed: NDArray[np.uint64] = value ^ (value >> np.uint64(31))
+    return mixed
 
 
 def keyed_uniform(*keys: int | Tensor) -> Tensor:

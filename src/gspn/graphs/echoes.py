@@ -97,7 +97,8 @@ class _Neighbourhood:
             distance = torch.full((len(union),), length + 1)
             distance[torch.searchsorted(union, found[0])] = found[1]
             total += distance
-        return union[total <= length]
+        near: Tensor = union[total <= length]
+        return near
 
     def _distances(
         self, adjacency: _Adjacency, start: Tensor, radius: int, within: Tensor | None, budget: int | None

@@ -49,9 +49,10 @@ def pack(graphs: Data | Iterable[Data] | GraphDataset, schema: Schema) -> GraphD
 def _listed(graphs: Any) -> list[Data]:
     if isinstance(graphs, HeteroData):
         raise InputError("heterogeneous graphs are not supported; `HeteroData.to_homogeneous()` gives a `Data`")
+    listed: list[Data]
     if is_single_graph(graphs):
-        return [graphs]
-    if isinstance(graphs, PyGBatch):
+        listed = [graphs]
+    elif isinstance(graphs, PyGBatch):
         listed = graphs.to_data_list()
     elif isinstance(graphs, Iterable) and not isinstance(graphs, str | bytes | dict | Tensor):
         listed = list(graphs)

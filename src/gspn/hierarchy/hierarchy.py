@@ -217,8 +217,8 @@ class Hierarchy(nn.Module):
                 theirs = given[family.attribute.name][key]
                 if len(theirs) == len(value) and not torch.allclose(theirs[-1], value[-1], rtol=1e-4, atol=1e-6):
                     raise InputError(
-                        f"leaves of '{family.attribute.name}': '{key}' of the root is combined from the other levels by "
-                        f"the shortcut and cannot be set to something else; give levels 0 … {self.num_layers - 2} only"
+                        f"leaves of '{family.attribute.name}': '{key}' of the root is combined from the other levels "
+                        f"by the shortcut and cannot be set otherwise; give levels 0 … {self.num_layers - 2} only"
                     )
 
 

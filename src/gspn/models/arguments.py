@@ -65,11 +65,8 @@ def check_integer(name: str, value: Any, least: int) -> None:
 
 
 def check_real(name: str, value: Any, low: float, high: float, *, low_open: bool = False) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool) or not low <= value <= high or math.isinf(value):
-        valid = False
-    else:
-        valid = not (low_open and value == low)
-    if not valid:
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not (low <= number <= high) or math.isinf(number) or (low_open and number == low):
         bounds = f"{'above' if low_open else 'at least'} {low:g}" + (
             "" if math.isinf(high) else f" and at most {high:g}"
         )

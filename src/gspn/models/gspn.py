@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -34,10 +34,10 @@ _NUMBERS_AT_ONCE = 40_000_000
 _INITIAL_SCORE_GRAPHS = 1_000
 """Graphs on which several initialisations are compared."""
 
-Graphs = Data | Sequence[Data] | GraphDataset
+Graphs: TypeAlias = Data | Sequence[Data] | GraphDataset
 
 
-class GSPN(TransformerMixin, BaseEstimator, nn.Module):  # type: ignore[misc]
+class GSPN(TransformerMixin, BaseEstimator, nn.Module):
     """Graph-Induced Sum-Product Network over typed vertex attributes, trained without labels.
 
     Parameters
@@ -66,6 +66,8 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):  # type: ignore[misc]
     seed:
         Fixes everything random.
     """
+
+    _fitted: Tensor
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):  # type: ignore[misc]
         check_structure(
             self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
         )
-        check_training(self.get_params(deep=False))
+        check_training(self.arguments())
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self.hierarchy = Hierarchy(
@@ -121,7 +123,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):  # type: ignore[misc]
     def set_params(self, **params: Any) -> Self:
         """Set constructor arguments; a new structure means new parameters, so the model is unfitted afterwards."""
         dtype, device = self.hierarchy.raw_prior.dtype, self.hierarchy.raw_prior.device
-        super().set_params(**params)
+        BaseEstimator.set_params(self, **params)
         if params:
             self._build()
             self.to(device=device, dtype=dtype)
@@ -189,7 +191,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):  # type: ignore[misc]
         unknown = sorted(set(overrides) - set(TRAINING))
         if unknown:
             raise InputError(f"fit cannot override {', '.join(unknown)}; it takes {', '.join(TRAINING)}")
-        settings = self.get_params(deep=False) | dict(overrides)
+        settings = self.arguments() | dict(overrides)
         check_training(settings)
         return settings
 
@@ -298,6 +300,11 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(self._fitted)
+
+    def arguments(self) -> dict[str, Any]:
+        """The constructor's arguments by name."""
+        arguments: dict[str, Any] = BaseEstimator.get_params(self, deep=False)
+        return arguments
 
     # Parameters and files.
 

@@ -40,7 +40,7 @@ def save(model: GSPN, folder: Path) -> None:
         "gspn": __version__,
         "model": type(model).__name__,
         "dtype": str(model.hierarchy.raw_prior.dtype).removeprefix("torch."),
-        "settings": settings_to_json(model.get_params(deep=False)),
+        "settings": settings_to_json(model.arguments()),
         "fitted": model.__sklearn_is_fitted__(),
         "history": getattr(model, "history_", []),
         "leave_one_out_nll": getattr(model, "leave_one_out_nll_", None),

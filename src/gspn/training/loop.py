@@ -167,7 +167,7 @@ class _Run:
         share = self.processes.share(graph_ids)
         if len(share):
             for part, part_terms in self.objective(self.training.batch(share), self.progress.epoch):
-                part.backward()  # type: ignore[no-untyped-call]
+                part.backward()
                 loss, terms = loss + part.item(), terms + part_terms
         loss, all_terms = self.processes.sum(loss, terms)
         # Nothing to predict in this batch: no step, or Adam's momentum would move the weights all the same.

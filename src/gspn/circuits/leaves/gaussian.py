@@ -75,7 +75,7 @@ class GaussianLeaves(Leaves):
         return self.mean(natural)
 
     def quantile(self, natural: Natural, q: float) -> Tensor:
-        normal_quantile = torch.special.ndtri(torch.tensor(q, dtype=torch.float64))
+        normal_quantile: Tensor = torch.special.ndtri(torch.tensor(q, dtype=torch.float64))
         return self.mean(natural) + self.variance(natural).sqrt() * normal_quantile
 
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
