@@ -22,7 +22,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
 from gspn.attributes import Attribute, Binary, Categorical, Continuous, Count, Schema, from_json, to_json
 from gspn.errors import InputError
@@ -603,6 +603,25 @@ def test_all_sources_of_one_table_agree() -> None:
         nx.MultiDiGraph(chain),
     ):
         assert Schema.infer(source) == schema, type(source)
+
+
+class Stored(InMemoryDataset):
+    """A PyG dataset, which has x and edge_index as well but is a sequence of graphs."""
+
+    def __init__(self, graphs: list[Data]) -> None:
+        super().__init__(None)
+        self.data, self.slices = self.collate(graphs)
+
+
+def test_datasets_are_sequences_of_graphs() -> None:
+    graphs = [Data(x=torch.tensor([[code]]), edge_index=torch.zeros(2, 0, dtype=torch.long)) for code in (0.0, 2.0)]
+    assert Schema.infer(Stored(graphs)) == Schema([Categorical("x0", range(3))])
+
+
+def test_names_of_columns_do_not_confuse() -> None:
+    """A table shows its columns as attributes, which is how graphs are recognised."""
+    table = pd.DataFrame({name: [0, 1] for name in ("nodes", "edges", "node_types", "edge_index", "x")})
+    assert Schema.infer(table).names == tuple(table.columns)
 
 
 def test_attributes_absent_from_vertices_are_missing() -> None:

@@ -94,7 +94,7 @@ def _overrides(
 
 
 def _read(source: Any) -> _Columns:
-    if _is_data(source) or _is_networkx(source) or hasattr(source, "node_types"):
+    if _is_data(source) or _is_networkx(source):
         return _read_graphs([source])
     if hasattr(source, "detach"):
         return _Columns(_split(tensor_to_array(source), "a tensor"), coded=True)
@@ -119,8 +119,8 @@ def _read(source: Any) -> _Columns:
 
 
 def _is_data(source: Any) -> bool:
-    # Data has tensors' detach(), and a PyG dataset has edge_index; only Data (and Batch) has both.
-    return hasattr(source, "detach") and hasattr(source, "edge_index")
+    # Tensors have detach(), PyG datasets have edge_index, tables may have columns of any name; only graphs have both.
+    return hasattr(source, "detach") and (hasattr(source, "edge_index") or hasattr(source, "node_types"))
 
 
 def _is_networkx(source: Any) -> bool:
