@@ -1,10 +1,8 @@
 """The one exception family of the library.
 
 Everything that `gspn` raises on purpose is a `GSPNError`. The subclasses exist only where a caller would want to react
-differently, and each also is the builtin (or scikit-learn) exception that people already catch for that situation.
+differently, and each also is the builtin exception that people already catch for that situation.
 """
-
-from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
 
 class GSPNError(Exception):
@@ -19,8 +17,8 @@ class CircuitError(InputError):
     """A template that is no valid circuit: the message names the unit and the reason."""
 
 
-class NotFittedError(GSPNError, _SklearnNotFittedError):
-    """A question to a model that has no learned or given parameters yet."""
+class NotFittedError(GSPNError, ValueError, AttributeError):
+    """A question to a model that has no learned or given parameters yet (with the bases of scikit-learn's own)."""
 
 
 class CheckpointError(InputError):

@@ -1,7 +1,7 @@
 """Where learning starts: rows of data are dealt down the circuit, and every leaf starts from the rows that reach it.
 
-A sum splits its rows among its children by k-means over its continuous and count attributes, a product hands all its
-rows to every child. For naive Bayes this is k-means over the whole table.
+A sum splits its rows among its children by clusters of its continuous and count attributes, a product hands all its
+rows to every child. For naive Bayes these are clusters of the whole table.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import Continuous, Count, Schema
-from gspn.circuits.kmeans import kmeans
+from gspn.circuits.clusters import cluster
 from gspn.circuits.leaves import GaussianLeaves, Leaves
 from gspn.circuits.structure import Leaf, Product, Sum, Unit, bottom_up, walk
 from gspn.circuits.templates import Template
 
 MAX_ROWS = 20_000
-"""Rows used for initialisation: enough for any mixture, few enough for k-means in a blink."""
+"""Rows used for initialisation: enough for any mixture, few enough to cluster in a blink."""
 
 _FLAT_NOISE = 0.1
 
@@ -56,7 +56,7 @@ def _deal(
             columns = [c for c in scopes[id(unit)] if c in features]
             if columns and len(mine):
                 table = torch.stack([features[c][mine] for c in columns], dim=1)
-                share = kmeans(table, num_states, generator)
+                share = cluster(table, num_states, generator)
                 counts = torch.bincount(share, minlength=num_states).double()
                 logits.append(torch.log(counts + 1) - torch.log(counts.sum() + num_states))
                 for k, child in enumerate(unit.children):

@@ -1,0 +1,68 @@
+"""One training run in a process of its own, for tests that kill it.
+
+    python run_fit.py OBJECTIVE MOMENT NUMBER FOLDER...
+
+fits with the checkpoint FOLDER/checkpoint.safetensors and saves the model to FOLDER/model, folder after folder. At the
+given moment, the NUMBERth time it comes there, the process sends itself SIGKILL; at the moment "never" it does not.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from small_graphs import EVERY_KIND, draw_graphs
+
+from gspn import GSPN
+from gspn.hierarchy import Hierarchy
+from gspn.models import gspn as model_module
+from gspn.training import files
+
+MOMENTS: dict[str, tuple[Any, str]] = {
+    "initialisation": (Hierarchy, "initialise"),
+    "evaluation": (Hierarchy, "forward"),
+    "checkpoint half written": (files, "write_through"),
+    "checkpoint not yet in place": (os, "replace"),
+    "leave-one-out NLL": (model_module, "leave_one_out_nll"),
+}
+
+
+def fit(objective: str, checkpoint: Path) -> GSPN:
+    """The run: small, but of some fifty epochs. With "masked" it stops early and its best weights are not its last."""
+    model = GSPN(EVERY_KIND, num_layers=3, num_states=4, objective=objective, mask_rate=0.3, batch_size=20, seed=3)
+    graphs = draw_graphs(100, seed=0)
+    if objective == "masked":
+        held_out = draw_graphs(20, seed=1)
+        return model.fit(graphs, validation=held_out, checkpoint=checkpoint, epochs=200, patience=12, lr=0.01)
+    return model.fit(graphs, checkpoint=checkpoint, epochs=50, n_init=2)
+
+
+def die_at(moment: str, number: int) -> None:
+    """Send this process SIGKILL the given time it comes to the moment."""
+    home, name = MOMENTS[moment]
+    original: Callable[..., Any] = getattr(home, name)
+    calls = count(1)
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == number:
+            if moment == "checkpoint half written":
+                path, content = arguments
+                original(path, content[: len(content) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*arguments, **named)
+
+    setattr(home, name, dying)
+
+
+if __name__ == "__main__":
+    objective, moment, number, *folders = sys.argv[1:]
+    if moment != "never":
+        die_at(moment, int(number))
+    print("fitting", flush=True)
+    for folder in map(Path, folders):
+        fit(objective, folder / "checkpoint.safetensors").save(folder / "model")
