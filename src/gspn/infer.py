@@ -16,22 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gspn.attributes import (
-    KINDS,
-    Attribute,
-    Binary,
-    Categorical,
-    Continuous,
-    Count,
-    Schema,
-    enumerate_briefly,
-    from_json,
-    is_missing,
-    is_number,
-    read_column,
-    shorten,
-    tensor_to_array,
-)
+from gspn.attributes import KINDS, Attribute, Binary, Categorical, Continuous, Count, Schema, from_json
+from gspn.columns import enumerate_briefly, is_missing, is_number, read_column, shorten, tensor_to_array
 from gspn.errors import InputError
 
 _log = logging.getLogger(__name__)

@@ -17,10 +17,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spflow.modules import leaves as spflow_leaves
+from spflow.meta.data.scope import Scope
+from spflow.modules.leaves.bernoulli import Bernoulli as SpflowBernoulli
+from spflow.modules.leaves.categorical import Categorical as SpflowCategorical
+from spflow.modules.leaves.negative_binomial import NegativeBinomial as SpflowNegativeBinomial
+from spflow.modules.leaves.normal import Normal as SpflowNormal
+from spflow.modules.leaves.poisson import Poisson as SpflowPoisson
 from spflow.modules.module import Module as SpflowModule
-from spflow.modules.products import Product as SpflowProduct
-from spflow.modules.sums import Sum as SpflowSum
+from spflow.modules.products.product import Product as SpflowProduct
+from spflow.modules.sums.sum import Sum as SpflowSum
 from torch import Tensor
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
@@ -101,7 +106,7 @@ def draw(
 def by_definition(
     template: Template, schema: Schema, log_densities: list[Tensor], log_prior: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """log R and the posteriors, unit by unit: h_j = r_j π_j B_j / S_j + (1 − r_j) π_j with r_j = ∂ log R / ∂ log S_j."""
+    """log R and the posteriors, unit by unit: h_j = r_j π_j B_j / S_j + (1 − r_j) π_j, r_j = ∂ log R / ∂ log S_j."""
     rows = len(log_prior)
     order = list(walk(template.structure))
     number = {id(unit): j for j, unit in enumerate(unit for unit in order if isinstance(unit, Sum))}
@@ -361,19 +366,22 @@ def families_for(template: Template, schema: Schema) -> list[Leaves]:
 
 
 def spflow_leaf(family: Leaves, column: int, leaf: int) -> SpflowModule:
-    exported = {key: value.detach()[0, leaf : leaf + 1] for key, value in family.export(family.natural()).items()}
-    attribute = family.attribute
+    # One feature, one channel, one repetition; a categorical's probabilities come behind.
+    exported = {
+        key: value.detach()[0, leaf].reshape(1, 1, 1, *value.shape[2:])
+        for key, value in family.export(family.natural()).items()
+    }
+    attribute, scope = family.attribute, Scope([column])
     if isinstance(attribute, Continuous):
-        return spflow_leaves.Normal(column, loc=exported["mean"], scale=exported["std"])
+        return SpflowNormal(scope, loc=exported["mean"], scale=exported["std"])
     if isinstance(attribute, Categorical):
-        return spflow_leaves.Categorical(column, probs=exported["probs"].reshape(1, 1, 1, -1))
+        return SpflowCategorical(scope, probs=exported["probs"])
     if isinstance(attribute, Binary):
-        return spflow_leaves.Bernoulli(column, probs=exported["probs"])
+        return SpflowBernoulli(scope, probs=exported["probs"])
     if attribute.distribution == "poisson":
-        return spflow_leaves.Poisson(column, rate=exported["rate"])
+        return SpflowPoisson(scope, rate=exported["rate"])
     odds = exported["dispersion"] * exported["mean"]
-    size = (1 / exported["dispersion"]).reshape(1, 1, 1)
-    return spflow_leaves.NegativeBinomial(column, total_count=size, probs=(odds / (1 + odds)))
+    return SpflowNegativeBinomial(scope, total_count=1 / exported["dispersion"], probs=odds / (1 + odds))
 
 
 def spflow_circuit(root: Unit, schema: Schema, families: list[Leaves], prior: Tensor) -> SpflowModule:
