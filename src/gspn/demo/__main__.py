@@ -1,4 +1,4 @@
-"""`python -m gspn.demo`: train on generated graphs with gaps and show how well each vertex is predicted by the others."""
+"""`python -m gspn.demo`: train on generated graphs with gaps, show how well each vertex is predicted by the others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     share = torch.isnan(graphs.x).double().mean().item()
     if not options.json:
         print(
-            f"{graphs}\n{share:.0%} of all entries are missing; 300 graphs to learn from, 100 to validate, 100 to test\n"
+            f"{graphs}\n{share:.0%} of all entries are missing; 300 graphs to train, 100 to validate, 100 to test\n"
         )
 
     rows = []
@@ -54,11 +54,15 @@ def main(arguments: list[str] | None = None) -> int:
     for row in rows:
         print(f"{row['model']:<38} {row['leave_one_out_nll']:16.3f} {row['pseudo_nll']:14.3f} {row['seconds']:8.1f}")
     print(
-        "\n'Given the others': −log P(a vertex's entries | all other vertices), an honest prediction. 'With its echo':\n"
-        "the pseudo-likelihood, in which a vertex is also heard back through its neighbours; it looks better than it is."
+        "\nGiven the others: −log P(a vertex's entries | all other vertices), an honest prediction.\n"
+        "With its echo: the pseudo-likelihood, in which a vertex also hears itself back through its neighbours;\n"
+        "it looks better than it is."
     )
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted")

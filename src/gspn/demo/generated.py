@@ -17,7 +17,7 @@ _PROJECTS = torch.tensor([1.0, 3.0, 6.0, 10.0])
 
 
 def friends(seed: int, size: int = 20, loyalty: float = 0.9, missing: float = 0.3) -> Data:
-    """One graph: a random tree in which a newcomer mostly joins a friend's team, and some more friendships inside teams.
+    """One graph: a random tree in which newcomers mostly join a friend's team, and more friendships inside teams.
 
     Age, remoteness and the number of projects follow the team; a share of all entries is missing.
     """
