@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -230,7 +231,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         if validation is None:
             return {}
         nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, seed, self._chunk_size())
-        return {"leave_one_out_nll": nll}
+        return {} if math.isnan(nll) else {"leave_one_out_nll": nll}
 
     # From graphs to batches and evaluations: the differentiable way.
 

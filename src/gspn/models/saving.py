@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gspn.models.gspn import GSPN
 
 FORMAT = 1
-_KEYS = {"format", "gspn", "model", "dtype", "settings", "fitted", "history", "leave_one_out_nll", "tensors"}
+_KEYS = {"format", "gspn", "model", "dtype", "settings", "fitted", "history", "results", "tensors"}
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -43,7 +43,7 @@ def save(model: GSPN, folder: Path) -> None:
         "settings": settings_to_json(model.arguments()),
         "fitted": model.__sklearn_is_fitted__(),
         "history": getattr(model, "history_", []),
-        "leave_one_out_nll": getattr(model, "leave_one_out_nll_", None),
+        "results": {"leave_one_out_nll": getattr(model, "leave_one_out_nll_", None)},
         "tensors": hashlib.sha256(tensors).hexdigest(),
     }
     new = folder / "model.safetensors.new"
@@ -76,7 +76,7 @@ def load(folder: str | Path) -> GSPN:
     model._fitted.fill_(bool(description["fitted"]))
     if model.__sklearn_is_fitted__():
         model.history_ = description["history"]
-        model.leave_one_out_nll_ = description["leave_one_out_nll"]
+        model.leave_one_out_nll_ = description["results"].get("leave_one_out_nll")
     return model
 
 
