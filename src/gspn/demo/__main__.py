@@ -33,9 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     training, validation, test = graphs[:300], graphs[300:400], graphs[400:]
     share = torch.isnan(graphs.x).double().mean().item()
     if not options.json:
-        print(
-            f"{graphs}\n{share:.0%} of all entries are missing; 300 graphs to train, 100 to validate, 100 to test\n"
-        )
+        print(f"{graphs}\n{share:.0%} of all entries are missing; 300 graphs to train, 100 to validate, 100 to test\n")
 
     rows = []
     for name, settings in MODELS.items():

@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import Any, overload
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from gspn.attributes import Schema
+from gspn.attributes import Attribute, Schema
 from gspn.graphs.batch import Batch, count_incoming
+from gspn.graphs.splits import Fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +29,7 @@ class GraphDataset:
     x: Tensor
     """[ΣN, d]"""
     edge_index: Tensor
-    """[2, ΣE] vertex numbers inside each edge's own graph"""
+    """[2, ΣE] vertex numbers inside each edge's own graph, int64 or, to save memory, int32"""
     vertex_ptr: Tensor
     edge_ptr: Tensor
     positions: Tensor
@@ -37,6 +39,14 @@ class GraphDataset:
     """[stored graphs, …] or [ΣN, …], as `target_level` says"""
     target_level: str | None = None
     """"graph", "vertex" or None where there is no y"""
+    target: Attribute | Schema | None = None
+    """what y means: one typed target, or a schema of several"""
+    splits: tuple[Fold, ...] = ()
+    """published or drawn folds over the graphs of this dataset; a selection of graphs has none"""
+    vertex_names: NDArray[Any] | None = None
+    """[ΣN] what the vertices are called where they come from, to carry results back"""
+    graph_names: NDArray[Any] | None = None
+    """[stored graphs] the same for graphs"""
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -52,8 +62,8 @@ class GraphDataset:
         if isinstance(index, int):
             return self._graph(int(self.positions[index]))
         if isinstance(index, slice):
-            return replace(self, positions=self.positions[index])
-        return replace(self, positions=self.positions[torch.as_tensor(index)])
+            return replace(self, positions=self.positions[index], splits=())
+        return replace(self, positions=self.positions[torch.as_tensor(index)], splits=())
 
     def __repr__(self) -> str:
         vertices, edges = int(self.num_vertices_per_graph().sum()), int(self.num_edges_per_graph().sum())
@@ -73,9 +83,9 @@ class GraphDataset:
     def _graph(self, stored: int) -> Data:
         vertices = slice(int(self.vertex_ptr[stored]), int(self.vertex_ptr[stored + 1]))
         edges = slice(int(self.edge_ptr[stored]), int(self.edge_ptr[stored + 1]))
-        data = Data(x=self.x[vertices], edge_index=self.edge_index[:, edges])
+        data = Data(x=self.x[vertices], edge_index=self.edge_index[:, edges].long())
         if self.edge_type is not None:
-            data.edge_type = self.edge_type[edges]
+            data.edge_type = self.edge_type[edges].long()
         if self.y is not None:
             data.y = self.y[vertices] if self.target_level == "vertex" else self.y[stored : stored + 1]
         return data
@@ -99,7 +109,7 @@ class GraphDataset:
             max_in_degree=max_in_degree,
             vertex_ptr=vertex_ptr,
             graph_ids=graph_ids,
-            edge_type=None if self.edge_type is None else self.edge_type[edges],
+            edge_type=None if self.edge_type is None else self.edge_type[edges].long(),
             y=y,
         )
 
@@ -134,7 +144,7 @@ class GraphDataset:
 
 def _ranges(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
     """Positions of all rows of the chosen segments, and the segments' own pointer in that order."""
-    sizes = ptr.diff()[chosen]
+    sizes = ptr[chosen + 1] - ptr[chosen]
     own = torch.zeros(len(chosen) + 1, dtype=torch.long)
     torch.cumsum(sizes, 0, out=own[1:])
     rows = torch.arange(int(own[-1])) + torch.repeat_interleave(ptr[chosen] - own[:-1], sizes)

@@ -1,0 +1,126 @@
+"""Folds over the graphs of a dataset: drawn (hold-out, k-fold, stratified) or read from the published JSON form.
+
+A fold is three disjoint sets of graph numbers. Which fold is used for what is an experiment's business.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gspn.errors import InputError
+from gspn.graphs.draws import keyed_generator
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Graphs to train on, to select and stop on, and to assess on."""
+
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+
+    def __repr__(self) -> str:
+        return f"Fold({len(self.train)} train, {len(self.validation)} validation, {len(self.test)} test)"
+
+
+def holdout(
+    num_graphs: int, *, test: float = 0.1, validation: float = 0.1, seed: int = 0, strata: Tensor | None = None
+) -> Fold:
+    """One fold: a share `test` of all graphs, a share `validation` of the rest, and what remains.
+
+    With `strata` [num_graphs] (class codes) every share is taken from each class alike.
+    """
+    for name, share in (("test", test), ("validation", validation)):
+        if not 0 <= share < 1:
+            raise InputError(f"{name} must be a share of at least 0 and below 1, got {share}")
+    order = _interleaved(num_graphs, seed, strata)
+    # Every k-th of an interleaved order takes all classes alike; `_spread` picks evenly spaced places.
+    is_test = _spread(num_graphs, round(test * num_graphs))
+    rest = order[~is_test]
+    is_validation = _spread(len(rest), round(validation * len(rest)))
+    return Fold(_sorted(rest[~is_validation]), _sorted(rest[is_validation]), _sorted(order[is_test]))
+
+
+def kfold(
+    num_graphs: int, k: int = 10, *, validation: float = 0.1, seed: int = 0, strata: Tensor | None = None
+) -> tuple[Fold, ...]:
+    """k folds whose test sets are disjoint and cover all graphs, each with an inner hold-out for validation."""
+    if not 2 <= k <= num_graphs:
+        raise InputError(f"k must be between 2 and the number of graphs, {num_graphs}, got {k}")
+    order = _interleaved(num_graphs, seed, strata)
+    number = torch.arange(num_graphs) % k
+    folds = []
+    for fold in range(k):
+        rest = order[number != fold]
+        # The rest is shuffled anew for each fold, or neighbouring folds would share their validation graphs.
+        rest = rest[_interleaved(len(rest), seed + 1 + fold, None if strata is None else strata[rest])]
+        is_validation = _spread(len(rest), round(validation * len(rest)))
+        folds.append(Fold(_sorted(rest[~is_validation]), _sorted(rest[is_validation]), _sorted(order[number == fold])))
+    return tuple(folds)
+
+
+def read_folds(path: str | Path, num_graphs: int | None = None) -> tuple[Fold, ...]:
+    """Folds from the published form: a list of {"test": […], "model_selection": [{"train": […], "validation": […]}]}.
+
+    The file may be gzipped. Numbers that repeat, overlap or do not exist are refused.
+    """
+    path = Path(path)
+    try:
+        raw = path.read_bytes()
+        listed = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
+        folds = tuple(_fold(entry) for entry in listed)
+    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise InputError(f"{path} does not hold folds in the published form: {error!r}") from error
+    for i, fold in enumerate(folds):
+        everything = torch.cat([fold.train, fold.validation, fold.test])
+        if len(everything.unique()) != len(everything):
+            raise InputError(f"{path}, fold {i}: some graph occurs twice")
+        if (
+            num_graphs is not None
+            and len(everything)
+            and not 0 <= int(everything.min()) <= int(everything.max()) < num_graphs
+        ):
+            raise InputError(f"{path}, fold {i}: a graph number is out of range, there are {num_graphs} graphs")
+    return folds
+
+
+def _fold(entry: Any) -> Fold:
+    inner = entry["model_selection"][0]
+    train, validation, test = (
+        torch.tensor(numbers, dtype=torch.long) for numbers in (inner["train"], inner["validation"], entry["test"])
+    )
+    return Fold(train, validation, test)
+
+
+def _interleaved(n: int, seed: int, strata: Tensor | None) -> Tensor:
+    """All numbers in random order; with strata, one in which every stretch has all classes in about equal share."""
+    order = torch.randperm(n, generator=keyed_generator(seed))
+    if strata is None:
+        return order
+    if len(strata) != n:
+        raise InputError(f"strata must have one class a graph: {n}, got {len(strata)}")
+    _, code, count = torch.unique(strata[order], return_inverse=True, return_counts=True)
+    # The i-th of a class of size m stands at (i + 1/2) / m of the way.
+    by_class = torch.argsort(code, stable=True)
+    place = torch.empty(n, dtype=torch.float64)
+    within = torch.arange(n) - torch.repeat_interleave(count.cumsum(0) - count, count)
+    place[by_class] = (within + 0.5) / count[code[by_class]]
+    return order[torch.argsort(place, stable=True)]
+
+
+def _spread(n: int, chosen: int) -> Tensor:
+    """[n] True at `chosen` evenly spaced places."""
+    marks = torch.zeros(n, dtype=torch.bool)
+    marks[(torch.arange(chosen) * n + n // 2) // max(chosen, 1)] = True
+    return marks
+
+
+def _sorted(numbers: Tensor) -> Tensor:
+    return numbers.sort().values

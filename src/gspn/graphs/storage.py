@@ -1,0 +1,115 @@
+"""Packed datasets on disk: one folder of plain arrays and a JSON description, written at once, read memory-mapped.
+
+A folder appears complete or not at all. Arrays are `.npy` files without pickle; a description that does not match them,
+or that another version wrote, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gspn.attributes import Attribute, Schema, from_json, to_json
+from gspn.errors import InputError
+from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.splits import Fold
+
+FORMAT = 1
+_ARRAYS = ("x", "edge_index", "vertex_ptr", "edge_ptr", "positions", "edge_type", "y", "vertex_names", "graph_names")
+
+
+def write_dataset(dataset: GraphDataset, folder: Path) -> None:
+    """Write a dataset into a new folder. If another process has put one there meanwhile, theirs stays."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        arrays = {name: _to_numpy(getattr(dataset, name)) for name in _ARRAYS}
+        for i, fold in enumerate(dataset.splits):
+            arrays |= {f"fold_{i}_{part}": getattr(fold, part).numpy() for part in ("train", "validation", "test")}
+        described = {}
+        for name, array in arrays.items():
+            if array is not None:
+                np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
+                described[name] = {"shape": list(array.shape), "bytes": (unfinished / f"{name}.npy").stat().st_size}
+        description = {
+            "format": FORMAT,
+            "schema": dataset.schema.to_json(),
+            "target": _target_to_json(dataset.target),
+            "target_level": dataset.target_level,
+            "folds": len(dataset.splits),
+            "arrays": described,
+        }
+        (unfinished / "dataset.json").write_text(json.dumps(description, indent=1), encoding="utf-8")
+        try:
+            os.rename(unfinished, folder)
+        except OSError:
+            if not (folder / "dataset.json").exists():
+                raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def read_dataset(folder: Path) -> GraphDataset:
+    """A dataset that `write_dataset` wrote, its arrays memory-mapped."""
+    try:
+        description = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
+        found = description["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder} holds no readable dataset.json: {error!r}") from error
+    if found != FORMAT:
+        raise InputError(f"{folder} has dataset format {found!r}, this version reads {FORMAT}")
+    try:
+        arrays = {name: _map(folder / f"{name}.npy", entry) for name, entry in description["arrays"].items()}
+        schema = Schema.from_json(description["schema"])
+        target = _target_from_json(description["target"])
+        folds = tuple(
+            Fold(*(torch.from_numpy(arrays.pop(f"fold_{i}_{part}")) for part in ("train", "validation", "test")))
+            for i in range(description["folds"])
+        )
+        names = {name: arrays.pop(name, None) for name in ("vertex_names", "graph_names")}
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return GraphDataset(
+            schema=schema, target=target, target_level=description["target_level"], splits=folds, **names, **tensors
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder} holds a damaged dataset: {error!r}") from error
+
+
+def _map(path: Path, entry: dict[str, Any]) -> NDArray[Any]:
+    if path.stat().st_size != entry["bytes"]:
+        raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {entry['bytes']}")
+    # Copy-on-write: torch wants writable memory, and nothing that writes to it may reach the file.
+    empty = 0 in entry["shape"]
+    array: NDArray[Any] = np.load(path, mmap_mode=None if empty else "c", allow_pickle=False)
+    if list(array.shape) != entry["shape"]:
+        raise ValueError(f"{path.name} has shape {list(array.shape)} instead of {entry['shape']}")
+    return np.asarray(array)
+
+
+def _to_numpy(value: Any) -> NDArray[Any] | None:
+    if value is None:
+        return None
+    array: NDArray[Any] = value.numpy() if isinstance(value, torch.Tensor) else value
+    if array.dtype == object:
+        array = array.astype(str)
+    return array
+
+
+def _target_to_json(target: Attribute | Schema | None) -> dict[str, Any] | None:
+    if target is None:
+        return None
+    return target.to_json() if isinstance(target, Schema) else to_json(target)
+
+
+def _target_from_json(data: dict[str, Any] | None) -> Attribute | Schema | None:
+    if data is None:
+        return None
+    return Schema.from_json(data) if "attributes" in data else from_json(data)
