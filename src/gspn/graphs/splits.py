@@ -82,11 +82,7 @@ def read_folds(path: str | Path, num_graphs: int | None = None) -> tuple[Fold, .
         everything = torch.cat([fold.train, fold.validation, fold.test])
         if len(everything.unique()) != len(everything):
             raise InputError(f"{path}, fold {i}: some graph occurs twice")
-        if (
-            num_graphs is not None
-            and len(everything)
-            and not 0 <= int(everything.min()) <= int(everything.max()) < num_graphs
-        ):
+        if num_graphs is not None and bool(((everything < 0) | (everything >= num_graphs)).any()):
             raise InputError(f"{path}, fold {i}: a graph number is out of range, there are {num_graphs} graphs")
     return folds
 
@@ -111,7 +107,7 @@ def _interleaved(n: int, seed: int, strata: Tensor | None) -> Tensor:
     by_class = torch.argsort(code, stable=True)
     place = torch.empty(n, dtype=torch.float64)
     within = torch.arange(n) - torch.repeat_interleave(count.cumsum(0) - count, count)
-    place[by_class] = (within + 0.5) / count[code[by_class]]
+    place[by_class] = (within.double() + 0.5) / count[code[by_class]]
     return order[torch.argsort(place, stable=True)]
 
 

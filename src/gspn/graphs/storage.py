@@ -74,10 +74,10 @@ def read_dataset(folder: Path) -> GraphDataset:
             Fold(*(torch.from_numpy(arrays.pop(f"fold_{i}_{part}")) for part in ("train", "validation", "test")))
             for i in range(description["folds"])
         )
-        names = {name: arrays.pop(name, None) for name in ("vertex_names", "graph_names")}
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        others: dict[str, Any] = {name: arrays.pop(name, None) for name in ("vertex_names", "graph_names")}
+        others |= {name: torch.from_numpy(array) for name, array in arrays.items()}
         return GraphDataset(
-            schema=schema, target=target, target_level=description["target_level"], splits=folds, **names, **tensors
+            schema=schema, target=target, target_level=description["target_level"], splits=folds, **others
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder} holds a damaged dataset: {error!r}") from error
