@@ -114,6 +114,13 @@ def test_the_first_fault_from_below_is_named() -> None:
         check_circuit(Sum(everything(), broken, everything()), SCHEMA, 2)
 
 
+def test_every_child_of_a_sum_is_checked() -> None:
+    """The last of many, too."""
+    root = Sum(everything(), everything(), everything(), Product(Leaf("charge"), Leaf("aromatic")))
+    with pytest.raises(CircuitError, match=r"Sum 0 is not smooth: .*, its child Product 3 covers 'aromatic', 'charge'"):
+        check_circuit(root, SCHEMA, 4)
+
+
 def test_every_number_of_states_is_checked_against_the_sums() -> None:
     root = Sum(everything(), everything(), everything())
     check_circuit(root, SCHEMA, 3)

@@ -27,7 +27,8 @@ def cluster(rows: Tensor, num_clusters: int, generator: torch.Generator, restart
     known = ~torch.isnan(rows).all(1)
     assignment = torch.randint(num_clusters, (len(rows),), generator=generator)
     if known.any():
-        some = rows[known]
+        # Centred, so that the 0 which stands for a gap is nowhere special.
+        some = rows[known] - rows[known].nanmean(0)
         tries = [refine(some, kmeans(some, num_clusters, generator), num_clusters) for _ in range(restarts)]
         assignment[known] = max(tries, key=lambda result: result[0])[1]
     return assignment

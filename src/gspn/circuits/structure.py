@@ -100,6 +100,8 @@ def random_circuit(schema: Schema, num_states: int, depth: int = 2, repetitions:
     Each region of attributes holds up to `num_states` units: sums over the products of its two halves, or, where it is
     not split further, products of leaves. The root mixes `num_states` products drawn from the repetitions in turn.
     """
+    if num_states < 1:
+        raise InputError(f"num_states must be at least 1, got {num_states}")
     if not 1 <= repetitions <= num_states:
         raise InputError(f"repetitions must be between 1 and num_states = {num_states}, got {repetitions}")
     if depth < 0:
@@ -147,13 +149,17 @@ def circuit_from_json(listed: Sequence[Mapping[str, Any]]) -> Unit:
     """The inverse of `circuit_to_json`; refuses what it does not know."""
     inner: dict[str, Callable[..., Unit]] = {"sum": Sum, "product": Product}
     units: list[Unit] = []
+    if not isinstance(listed, list):
+        raise CircuitError(f"a stored circuit is a list of units, got {type(listed).__name__}")
     for i, entry in enumerate(listed):
-        kind = entry.get("kind")
+        kind = entry.get("kind") if isinstance(entry, Mapping) else None
+        if not isinstance(kind, str):
+            raise CircuitError(f"unit {i} of the stored circuit is not understood: {entry!r}")
         if kind == "leaf" and set(entry) == {"kind", "attribute"}:
             units.append(Leaf(entry["attribute"]))
         elif kind in inner and set(entry) == {"kind", "children"}:
             children = entry["children"]
-            if not all(isinstance(c, int) and 0 <= c < i for c in children):
+            if not isinstance(children, list) or not all(type(c) is int and 0 <= c < i for c in children):
                 raise CircuitError(f"unit {i} of the stored circuit refers to a unit that does not come before it")
             units.append(inner[kind](*(units[c] for c in children)))
         else:

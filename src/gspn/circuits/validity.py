@@ -27,6 +27,8 @@ def check_circuit(root: Unit, schema: Schema, num_states: int) -> None:
         below = [scopes[id(child)] for child in unit.children]
         if isinstance(unit, Sum):
             _check_sum(unit, name, below, names, num_states)
+        elif not isinstance(unit, Product):
+            raise CircuitError(f"{name} is neither a Sum, a Product nor a Leaf")
         else:
             _check_product(unit, name, below, names)
         scopes[id(unit)] = frozenset().union(*below)

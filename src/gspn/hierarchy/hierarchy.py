@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from gspn.attributes import Schema
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import GaussianLeaves, Leaves, Natural, leaves_for
-from gspn.circuits.leaves.contract import at_level, log_positive, with_level
+from gspn.circuits.leaves.contract import at_level, with_level
+from gspn.circuits.numerics import log_positive
 from gspn.circuits.structure import Unit
 from gspn.circuits.templates import Template, compile_template
 from gspn.errors import InputError
@@ -185,7 +186,7 @@ class Hierarchy(nn.Module):
 
     def _assign_probabilities(self, name: str, value: Any) -> None:
         raw: Tensor = getattr(self, f"raw_{name}")
-        probabilities = torch.as_tensor(value).detach().to(raw)
+        probabilities = torch.as_tensor(value, dtype=torch.float64).detach().to(raw)
         if probabilities.shape != raw.shape:
             raise InputError(f"'{name}' has shape {list(probabilities.shape)} instead of {list(raw.shape)}")
         total = probabilities.sum(-1)
@@ -225,7 +226,7 @@ class Hierarchy(nn.Module):
 def _set_units(family: GaussianLeaves, given: Natural, units: Mapping[str, Any] | None, fitted: bool) -> None:
     name = family.attribute.name
     if units is not None and name in units:
-        center, spread = torch.as_tensor(units[name]).double().tolist()
+        center, spread = torch.as_tensor(units[name], dtype=torch.float64).tolist()
         if not (spread > 0 and spread < float("inf") and abs(center) < float("inf")):
             raise InputError(f"units of '{name}' must be a finite centre and a positive spread, got {[center, spread]}")
         family.center, family.spread = center, spread

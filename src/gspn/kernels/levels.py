@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from gspn.circuits.numerics import log_weight
 from gspn.graphs.batch import Batch
 
 _LONG_SUM = 1024
@@ -24,16 +25,13 @@ def climb(
     `prior` [S, C] is the learned prior of level 0 and of vertices without incoming edges, `transitions`
     [L-1, T, S, C, C] the row-stochastic maps, `posterior_at(level, log_prior)` the template at work.
     """
-    # A transition probability that underflows to 0 must not make the gradient of its logarithm infinite. The smallest
-    # normal number is far below the rounding of any prior that is not 0.
-    tiny = torch.finfo(prior.dtype).tiny
     at_start = prior.expand(batch.num_vertices, *prior.shape)
-    log_priors = [torch.log(at_start + tiny)]
+    log_priors = [log_weight(at_start)]
     posteriors = [posterior_at(0, log_priors[0])]
     for level, transition in enumerate(transitions, start=1):
         from_neighbours = neighbour_mean(posteriors[-1], transition, batch)
         alone = (batch.in_degree == 0)[:, None, None]
-        log_priors.append(torch.log(torch.where(alone, at_start, from_neighbours) + tiny))
+        log_priors.append(log_weight(torch.where(alone, at_start, from_neighbours)))
         posteriors.append(posterior_at(level, log_priors[-1]))
     return log_priors, posteriors
 

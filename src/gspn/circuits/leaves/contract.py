@@ -94,7 +94,7 @@ class Leaves(nn.Module, ABC):
         name = self.attribute.name
         if set(exported) != set(self.exported):
             raise InputError(f"leaves of '{name}' need {list(self.exported)}, got {sorted(exported)}")
-        checked = {key: torch.as_tensor(value).detach().double() for key, value in exported.items()}
+        checked = {key: torch.as_tensor(value, dtype=torch.float64).detach() for key, value in exported.items()}
         shapes = {key: tuple(value.shape[1:]) for key, value in self.export(self.natural()).items()}
         for key, value in checked.items():
             if tuple(value.shape) != (num_levels, *shapes[key]):
@@ -117,15 +117,3 @@ def at_level(natural: Natural, level: int) -> Natural:
 def with_level(natural: Natural, another: Natural) -> Natural:
     """Another level put on top."""
     return {name: torch.cat([value, another[name]]) for name, value in natural.items()}
-
-
-def log_positive(value: Tensor) -> Tensor:
-    """log of a number ≥ 0, with 0 stored as the smallest normal number: nothing becomes infinite."""
-    return torch.log(value.clamp_min(torch.finfo(value.dtype).tiny))
-
-
-def inverse_softplus(value: Tensor) -> Tensor:
-    """x with softplus(x) = value, for value ≥ 0 (0 is treated as the smallest normal number)."""
-    value = value.clamp_min(torch.finfo(value.dtype).tiny)
-    # log(exp(value) - 1) = value + log(1 - exp(-value)), which overflows nowhere.
-    return value + torch.log(-torch.expm1(-value))

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from gspn.attributes import Continuous
-from gspn.circuits.leaves.contract import Leaves, Natural, inverse_softplus
+from gspn.circuits.leaves.contract import Leaves, Natural
+from gspn.circuits.numerics import inverse_softplus
 
 MAX_INITIAL_VARIANCE = 10.0
 
@@ -43,7 +44,7 @@ class GaussianLeaves(Leaves):
         self.center = values.mean().item()
         spread = values.std(correction=0).item()
         # A constant column may have a deviation of pure rounding; that is no unit to measure in.
-        constant = spread <= 1e-12 * max(abs(self.center), values.abs().max().item()) or spread == 0.0
+        constant = spread <= 1e-14 * max(abs(self.center), values.abs().max().item()) or spread == 0.0
         self.spread = 1.0 if constant else spread
 
     def standardised(self, x: Tensor) -> Tensor:
@@ -91,7 +92,8 @@ class GaussianLeaves(Leaves):
                 else:
                     mean, std = z.mean(), z.std(correction=0)
                 # Well above the floor: at the floor the gradient of the scale vanishes and the state would be stuck.
-                std = std.clamp(10 * self.attribute.floor, math.sqrt(MAX_INITIAL_VARIANCE))
+                least = min(10 * self.attribute.floor, 1 + self.attribute.floor)
+                std = std.clamp(least, math.sqrt(MAX_INITIAL_VARIANCE))
                 self.raw_mean[:, m] = mean
                 self.raw_scale[:, m] = inverse_softplus(std - self.attribute.floor)
 

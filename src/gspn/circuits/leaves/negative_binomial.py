@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from gspn.attributes import Count
-from gspn.circuits.leaves.contract import Leaves, Natural, inverse_softplus, log_positive
+from gspn.circuits.leaves.contract import Leaves, Natural
 from gspn.circuits.leaves.poisson import initial_means
+from gspn.circuits.numerics import inverse_softplus, log_positive, log_weight
 
 LEAST_DISPERSION = 1e-6
-"""So close to a Poisson that no data can tell, yet far enough for log Γ(x + 1/α) − log Γ(1/α) to stay exact."""
+"""A Poisson for all but huge counts, yet large enough for log Γ(x + 1/α) − log Γ(1/α) to keep its digits."""
 
 
 class NegativeBinomialLeaves(Leaves):
@@ -36,14 +37,14 @@ class NegativeBinomialLeaves(Leaves):
         return {"log_mean": self.raw_mean, "dispersion": LEAST_DISPERSION + softplus(self.raw_dispersion)}
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
-        log_mean = torch.logsumexp(weights.log()[:, None] + natural["log_mean"], dim=0, keepdim=True)
+        log_mean = torch.logsumexp(log_weight(weights)[:, None] + natural["log_mean"], dim=0, keepdim=True)
         # Σ w α, which becomes the Poisson's rule as all α vanish.
         return {"log_mean": log_mean, "dispersion": (weights[:, None] * natural["dispersion"]).sum(0, keepdim=True)}
 
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
         log_mean = natural["log_mean"].double()[:, None, :]
         alpha = natural["dispersion"].double()[:, None, :]
-        x = x[None, :, None]
+        x = x.double()[None, :, None]
         size = 1 / alpha
         log_odds = log_mean + alpha.log()
         log_choose = torch.lgamma(x + size) - torch.lgamma(size) - torch.lgamma(x + 1)
@@ -64,7 +65,7 @@ class NegativeBinomialLeaves(Leaves):
 
     def quantile(self, natural: Natural, q: float) -> Tensor:
         size, success = self._size_and_success(natural)
-        return torch.as_tensor(scipy.stats.nbinom.ppf(q, size.numpy(), success.numpy()))
+        return torch.as_tensor(scipy.stats.nbinom.ppf(q, size.numpy(), success.numpy())).clamp_min(0)
 
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
         size, _ = self._size_and_success(natural)

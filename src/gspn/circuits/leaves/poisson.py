@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from gspn.attributes import Count
-from gspn.circuits.leaves.contract import Leaves, Natural, log_positive
+from gspn.circuits.leaves.contract import Leaves, Natural
+from gspn.circuits.numerics import log_positive, log_weight
 
 LEAST_INITIAL_MEAN = 0.05
 """A group of zeros still starts with a rate from which learning can depart."""
@@ -36,11 +37,13 @@ class PoissonLeaves(Leaves):
         return {"log_rate": self.raw_rate}
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
-        return {"log_rate": torch.logsumexp(weights.log()[:, None] + natural["log_rate"], dim=0, keepdim=True)}
+        # Σ w λ in log space.
+        log_weights = log_weight(weights)[:, None]
+        return {"log_rate": torch.logsumexp(log_weights + natural["log_rate"], dim=0, keepdim=True)}
 
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
         log_rate = natural["log_rate"].double()[:, None, :]
-        x = x[None, :, None]
+        x = x.double()[None, :, None]
         return (x * log_rate - log_rate.exp() - torch.lgamma(x + 1)).to(natural["log_rate"].dtype)
 
     def mean(self, natural: Natural) -> Tensor:
@@ -53,7 +56,7 @@ class PoissonLeaves(Leaves):
         return self.mean(natural).floor()
 
     def quantile(self, natural: Natural, q: float) -> Tensor:
-        return torch.as_tensor(scipy.stats.poisson.ppf(q, self.mean(natural).detach().numpy()))
+        return torch.as_tensor(scipy.stats.poisson.ppf(q, self.mean(natural).detach().numpy())).clamp_min(0)
 
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
         rate = self.mean(natural).detach()

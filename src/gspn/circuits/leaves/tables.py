@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from gspn.attributes import Binary, Categorical
-from gspn.circuits.leaves.contract import Leaves, Natural, log_positive
+from gspn.circuits.leaves.contract import Leaves, Natural
+from gspn.circuits.numerics import log_positive, log_weight
 from gspn.errors import InputError
 
 _NOISE = 1.0
@@ -22,7 +23,7 @@ class _TableLeaves(Leaves):
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
         # Σ w p in log space.
-        log_weights = weights.log()[:, None, None]
+        log_weights = log_weight(weights)[:, None, None]
         return {"log_probs": torch.logsumexp(log_weights + natural["log_probs"], dim=0, keepdim=True)}
 
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
