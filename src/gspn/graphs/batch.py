@@ -6,6 +6,7 @@ A batch is plain data. How it is cut from a dataset is the dataset's business; w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Vertices and edges of several graphs, vertices numbered through.
+    """Vertices and edges of several graphs, vertices numbered through, edges sorted by the vertex that receives.
 
     `x` stays in float64 and in the users' units, whatever the model's dtype: cast to float32 before standardising, a
     column such as a time stamp would lose the digits that matter. The leaves cast after standardising.
@@ -24,10 +25,8 @@ class Batch:
     """[N, d] entries, columns in schema order, NaN where missing."""
     source: Tensor
     """[E] vertex that sends along each edge."""
-    target: Tensor
-    """[E] vertex that receives along each edge."""
-    in_degree: Tensor
-    """[N] number of incoming edges, with multiplicity."""
+    row_ptr: Tensor
+    """[N + 1] vertex v receives along the edges row_ptr[v] … row_ptr[v + 1] - 1."""
     max_in_degree: int
     """Largest in-degree: decides how carefully long sums are accumulated, and is known before any tracing."""
     vertex_ptr: Tensor
@@ -53,6 +52,17 @@ class Batch:
     def num_graphs(self) -> int:
         return self.graph_ids.shape[0]
 
+    @cached_property
+    def in_degree(self) -> Tensor:
+        """[N] number of incoming edges, with multiplicity."""
+        return self.row_ptr.diff()
+
+    @cached_property
+    def target(self) -> Tensor:
+        """[E] vertex that receives along each edge."""
+        numbers = torch.arange(self.num_vertices, device=self.row_ptr.device, dtype=self.source.dtype)
+        return torch.repeat_interleave(numbers, self.in_degree, output_size=self.num_edges)
+
     @property
     def visible(self) -> Tensor:
         """[N, d] the evidence: `x` with hidden entries turned into missing ones."""
@@ -73,13 +83,16 @@ class Batch:
         return replace(self, hidden=hidden)
 
     def to(self, device: torch.device | str) -> Batch:
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
+        """The same batch on a device; itself if it is there already."""
+        if self.x.device == torch.device(device):
+            return self
+        given = {name: value for name, value in vars(self).items() if name in self.__dataclass_fields__}
+        moved: dict[str, Any] = {k: v.to(device) for k, v in given.items() if isinstance(v, Tensor)}
         return replace(self, **moved)
 
 
-def count_incoming(target: Tensor, num_vertices: int) -> tuple[Tensor, int]:
-    """In-degrees with multiplicity, and the largest of them."""
-    in_degree = torch.bincount(target, minlength=num_vertices)
-    return in_degree, int(in_degree.max()) if num_vertices else 0
+def rows_by_target(target: Tensor, num_vertices: int) -> tuple[Tensor, Tensor]:
+    """The order that sorts edges by receiving vertex (stably), and the row pointer [num_vertices + 1] of that order."""
+    row_ptr = torch.zeros(num_vertices + 1, dtype=torch.long)
+    torch.cumsum(torch.bincount(target, minlength=num_vertices), 0, out=row_ptr[1:])
+    return torch.argsort(target, stable=True), row_ptr

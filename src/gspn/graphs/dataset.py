@@ -17,7 +17,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.attributes import Attribute, Schema
-from gspn.graphs.batch import Batch, count_incoming
+from gspn.graphs.assembly import copy_graphs, measure
+from gspn.graphs.batch import Batch
 from gspn.graphs.splits import Fold
 
 
@@ -27,14 +28,19 @@ class GraphDataset:
 
     schema: Schema
     x: Tensor
-    """[ΣN, d]"""
-    edge_index: Tensor
-    """[2, ΣE] vertex numbers inside each edge's own graph, int64 or, to save memory, int32"""
+    """[ΣN, d] entries, float32 or float64"""
+    source: Tensor
+    """[ΣE] int32, the vertex that sends along each edge, numbered inside its graph; sorted by the receiving vertex"""
+    row_ptr: Tensor
+    """[ΣN + 1] vertex v (numbered through all graphs) receives along the edges row_ptr[v] … row_ptr[v + 1] - 1"""
     vertex_ptr: Tensor
-    edge_ptr: Tensor
+    """[stored graphs + 1] a graph owns the vertices vertex_ptr[g] … vertex_ptr[g + 1] - 1"""
     positions: Tensor
     """[G] which stored graphs this dataset consists of, in order"""
+    edge_order: Tensor | None = None
+    """[ΣE] int32, the place of each edge among its graph's edges as they were given; None for this very order"""
     edge_type: Tensor | None = None
+    """[ΣE] in the order of `source`"""
     y: Tensor | None = None
     """[stored graphs, …] or [ΣN, …], as `target_level` says"""
     target_level: str | None = None
@@ -74,42 +80,50 @@ class GraphDataset:
         return self.vertex_ptr.diff()[self.positions]
 
     def num_edges_per_graph(self) -> Tensor:
-        return self.edge_ptr.diff()[self.positions]
+        return self.row_ptr[self.vertex_ptr].diff()[self.positions]
 
     def entries(self) -> Tensor:
         """[ΣN, d] the attributes of all vertices, graph after graph."""
-        return self.x[_ranges(self.vertex_ptr, self.positions)[0]].double()
+        return self.x[_rows(self.vertex_ptr, self.positions)].double()
 
     def _graph(self, stored: int) -> Data:
-        vertices = slice(int(self.vertex_ptr[stored]), int(self.vertex_ptr[stored + 1]))
-        edges = slice(int(self.edge_ptr[stored]), int(self.edge_ptr[stored + 1]))
-        data = Data(x=self.x[vertices], edge_index=self.edge_index[:, edges].long())
+        start, end = int(self.vertex_ptr[stored]), int(self.vertex_ptr[stored + 1])
+        rows = self.row_ptr[start : end + 1]
+        edges = slice(int(rows[0]), int(rows[-1]))
+        target = torch.repeat_interleave(torch.arange(end - start), rows.diff())
+        given = _as_given(self.edge_order, edges)
+        data = Data(x=self.x[start:end], edge_index=torch.stack([self.source[edges].long(), target])[:, given])
         if self.edge_type is not None:
-            data.edge_type = self.edge_type[edges].long()
+            data.edge_type = self.edge_type[edges].long()[given]
         if self.y is not None:
-            data.y = self.y[vertices] if self.target_level == "vertex" else self.y[stored : stored + 1]
+            data.y = self.y[start:end] if self.target_level == "vertex" else self.y[stored : stored + 1]
         return data
 
     def batch(self, graph_ids: Tensor) -> Batch:
-        """The chosen graphs (numbers within this dataset) as one batch, assembled by slicing."""
+        """The chosen graphs (numbers within this dataset) as one batch, copied by compiled code."""
         stored = self.positions[graph_ids]
-        vertices, vertex_ptr = _ranges(self.vertex_ptr, stored)
-        edges, edge_ptr = _ranges(self.edge_ptr, stored)
-        offset = torch.repeat_interleave(vertex_ptr[:-1], edge_ptr.diff())
-        source, target = self.edge_index[:, edges] + offset
-        in_degree, max_in_degree = count_incoming(target, len(vertices))
-        y = None
+        chosen, vertex_ptr, row_ptr = stored.numpy(), self.vertex_ptr.numpy(), self.row_ptr.numpy()
+        own_ptr = torch.empty(len(chosen) + 1, dtype=torch.long)
+        num_edges = measure(chosen, vertex_ptr, row_ptr, own_ptr.numpy())
+        num_vertices = int(own_ptr[-1])
+        source = torch.empty(num_edges, dtype=torch.int32)
+        own_row_ptr = torch.empty(num_vertices + 1, dtype=torch.long)
+        x = torch.empty(num_vertices, self.x.shape[1], dtype=torch.float64)
+        stored_arrays = chosen, vertex_ptr, row_ptr, self.source.numpy(), self.x.numpy()
+        max_in_degree = copy_graphs(*stored_arrays, source.numpy(), own_row_ptr.numpy(), x.numpy())
+        edge_type = y = None
+        if self.edge_type is not None:
+            edge_type = self.edge_type[_rows(self.row_ptr[self.vertex_ptr], stored)].long()
         if self.y is not None:
-            y = self.y[vertices] if self.target_level == "vertex" else self.y[stored]
+            y = self.y[_rows(self.vertex_ptr, stored)] if self.target_level == "vertex" else self.y[stored]
         return Batch(
-            x=self.x[vertices].double(),
+            x=x,
             source=source,
-            target=target,
-            in_degree=in_degree,
+            row_ptr=own_row_ptr,
             max_in_degree=max_in_degree,
-            vertex_ptr=vertex_ptr,
+            vertex_ptr=own_ptr,
             graph_ids=graph_ids,
-            edge_type=None if self.edge_type is None else self.edge_type[edges].long(),
+            edge_type=edge_type,
             y=y,
         )
 
@@ -130,22 +144,24 @@ class GraphDataset:
         parts = {name: hashlib.blake2b(digest_size=16) for name in ("x", "edges", "types", "sizes", "y")}
         for batch in self.chunks(1_000_000):
             _, number = batch.vertex_keys()
-            parts["x"].update(batch.x.contiguous().numpy().tobytes())
-            parts["edges"].update(torch.stack([number[batch.source], number[batch.target]], 1).numpy().tobytes())
+            parts["x"].update(batch.x.numpy().tobytes())
+            parts["edges"].update(number[batch.source.long()].numpy().tobytes())
+            parts["sizes"].update(batch.in_degree.numpy().tobytes())
             if batch.edge_type is not None:
-                parts["types"].update(batch.edge_type.contiguous().numpy().tobytes())
+                parts["types"].update(batch.edge_type.numpy().tobytes())
             if batch.y is not None:
                 parts["y"].update(batch.y.double().contiguous().numpy().tobytes())
-        parts["sizes"].update(
-            torch.stack([self.num_vertices_per_graph(), self.num_edges_per_graph()]).numpy().tobytes()
-        )
+        parts["sizes"].update(self.num_vertices_per_graph().numpy().tobytes())
         return "-".join(part.hexdigest() for part in parts.values())
 
 
-def _ranges(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Positions of all rows of the chosen segments, and the segments' own pointer in that order."""
+def _rows(ptr: Tensor, chosen: Tensor) -> Tensor:
+    """Positions of all rows of the chosen segments, one segment after the other."""
     sizes = ptr[chosen + 1] - ptr[chosen]
-    own = torch.zeros(len(chosen) + 1, dtype=torch.long)
-    torch.cumsum(sizes, 0, out=own[1:])
-    rows = torch.arange(int(own[-1])) + torch.repeat_interleave(ptr[chosen] - own[:-1], sizes)
-    return rows, own
+    start = torch.repeat_interleave(ptr[chosen] - (sizes.cumsum(0) - sizes), sizes)
+    return start + torch.arange(len(start))
+
+
+def _as_given(edge_order: Tensor | None, edges: slice) -> Tensor | slice:
+    """What turns a graph's sorted edges back into the order in which they were given."""
+    return slice(None) if edge_order is None else torch.argsort(edge_order[edges])

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gspn.graphs.batch import Batch, count_incoming
+from gspn.graphs.batch import Batch, rows_by_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,7 @@ class _Adjacency:
 
     @classmethod
     def of(cls, row: Tensor, neighbour: Tensor, num_vertices: int) -> _Adjacency:
-        edge = torch.argsort(row, stable=True)
-        ptr = torch.zeros(num_vertices + 1, dtype=torch.long)
-        torch.cumsum(torch.bincount(row, minlength=num_vertices), 0, out=ptr[1:])
+        edge, ptr = rows_by_target(row, num_vertices)
         return cls(ptr, neighbour[edge], edge)
 
     def rows(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
@@ -73,8 +71,9 @@ class _Neighbourhood:
 
     @classmethod
     def of(cls, batch: Batch) -> _Neighbourhood:
-        n = batch.num_vertices
-        return cls(n, _Adjacency.of(batch.target, batch.source, n), _Adjacency.of(batch.source, batch.target, n))
+        n, source = batch.num_vertices, batch.source.long()
+        incoming = _Adjacency(batch.row_ptr, source, torch.arange(batch.num_edges))
+        return cls(n, incoming, _Adjacency.of(source, batch.target.long(), n))
 
     def closed_walks(self, roots: Tensor, length: int, budget: int | None) -> Tensor | None:
         """Sorted keys (root number · N + vertex) of all vertices on closed walks of at most `length` through a root.
@@ -152,35 +151,34 @@ def _extend(
     kept = whole.ancestors(roots, num_levels - 1)
     new_number = kept.cumsum(0) - 1
     num_kept = int(kept.sum())
-    edge_kept = (kept[batch.source] & kept[batch.target]).nonzero().squeeze(1)
+    sender, receiver = batch.source.long(), batch.target.long()
+    shared = (kept[sender] & kept[receiver]).nonzero().squeeze(1)
 
     # Private part: every incoming edge of a copied vertex, from a copy of the same root where there is one.
     copied = pairs % n
-    owner, slot = whole.incoming.rows(copied)
-    sender = whole.incoming.neighbour[slot]
-    key = (pairs - copied)[owner] + sender
+    owner, edge = whole.incoming.rows(copied)
+    key = (pairs - copied)[owner] + sender[edge]
     place = torch.searchsorted(pairs, key).clamp_(max=max(len(pairs) - 1, 0))
     private = pairs[place] == key
-    source = torch.where(private, num_kept + place, new_number[sender])
+    source = torch.where(private, num_kept + place, new_number[sender[edge]])
     # A sender that no root hears in time feeds only a copy that does not matter any more: leave the edge out.
-    useful = private | kept[sender]
-    edge = whole.incoming.edge[slot]
+    useful = private | kept[sender[edge]]
 
-    copy_of_root = torch.searchsorted(pairs, torch.arange(len(roots)) * n + roots)
-    all_hidden = torch.zeros(num_kept + len(pairs), batch.x.shape[1], dtype=torch.bool)
-    all_hidden[num_kept + copy_of_root] = hidden
-    target = torch.cat([new_number[batch.target[edge_kept]], (num_kept + owner)[useful]])
-    edges = torch.cat([edge_kept, edge[useful]])
-    in_degree, max_in_degree = count_incoming(target, num_kept + len(pairs))
+    size = num_kept + len(pairs)
+    copy_of_root = num_kept + torch.searchsorted(pairs, torch.arange(len(roots)) * n + roots)
+    all_hidden = torch.zeros(size, batch.x.shape[1], dtype=torch.bool)
+    all_hidden[copy_of_root] = hidden
+    # Both parts are sorted by receiver already, and copies come after all shared vertices.
+    in_degree = torch.bincount(torch.cat([new_number[receiver[shared]], (num_kept + owner)[useful]]), minlength=size)
+    edges = torch.cat([shared, edge[useful]])
     extended = Batch(
         x=torch.cat([batch.x[kept], batch.x[copied]]),
-        source=torch.cat([new_number[batch.source[edge_kept]], source[useful]]),
-        target=target,
-        in_degree=in_degree,
-        max_in_degree=max_in_degree,
-        vertex_ptr=torch.tensor([0, num_kept + len(pairs)]),
+        source=torch.cat([new_number[sender[shared]], source[useful]]).int(),
+        row_ptr=torch.cat([in_degree.new_zeros(1), in_degree.cumsum(0)]),
+        max_in_degree=int(in_degree.max()) if size else 0,
+        vertex_ptr=torch.tensor([0, size]),
         graph_ids=torch.zeros(1, dtype=torch.long),
         edge_type=None if batch.edge_type is None else batch.edge_type[edges],
         hidden=all_hidden,
     )
-    return extended, num_kept + copy_of_root
+    return extended, copy_of_root

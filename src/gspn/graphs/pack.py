@@ -16,6 +16,7 @@ from torch_geometric.data import Data, HeteroData
 
 from gspn.attributes import Schema
 from gspn.errors import InputError
+from gspn.graphs.batch import rows_by_target
 from gspn.graphs.dataset import GraphDataset
 
 
@@ -36,13 +37,52 @@ def pack(graphs: Data | Iterable[Data] | GraphDataset, schema: Schema) -> GraphD
     xs = [_entries(graph, i, schema) for i, graph in enumerate(listed)]
     edges = [_edges(graph, i) for i, graph in enumerate(listed)]
     edge_type = _edge_types(listed, edges)
-    x, edge_index = torch.cat(xs), torch.cat(edges, dim=1)
     vertex_ptr, edge_ptr = _pointer([len(x) for x in xs]), _pointer([e.shape[1] for e in edges])
+    y, target_level = _targets(listed, vertex_ptr)
+    return packed(
+        schema,
+        torch.cat(xs),
+        torch.cat(edges, dim=1),
+        vertex_ptr,
+        edge_ptr,
+        edge_type=edge_type,
+        y=y,
+        target_level=target_level,
+    )
+
+
+def packed(
+    schema: Schema,
+    x: Tensor,
+    edge_index: Tensor,
+    vertex_ptr: Tensor,
+    edge_ptr: Tensor,
+    *,
+    edge_type: Tensor | None = None,
+    **others: Any,
+) -> GraphDataset:
+    """A checked GraphDataset from flat arrays: graph after graph, edges [2, ΣE] numbered inside their graphs.
+
+    `vertex_ptr` and `edge_ptr` [G + 1] say which rows and edges belong to each graph; `others` are further fields of
+    GraphDataset (y, target, names, …).
+    """
     _check_values(x, vertex_ptr, schema)
     _check_ranges(edge_index, vertex_ptr, edge_ptr)
-    y, target_level = _targets(listed, vertex_ptr)
+    edges_per_graph = edge_ptr.diff()
+    receiver = edge_index[1].long() + torch.repeat_interleave(vertex_ptr[:-1], edges_per_graph)
+    order, row_ptr = rows_by_target(receiver, len(x))
+    in_order = bool((order.diff() == 1).all())
+    place = order - torch.repeat_interleave(edge_ptr[:-1], edges_per_graph)
     return GraphDataset(
-        schema, x, edge_index, vertex_ptr, edge_ptr, torch.arange(len(listed)), edge_type, y, target_level
+        schema=schema,
+        x=x.contiguous(),
+        source=edge_index[0, order].int(),
+        row_ptr=row_ptr,
+        vertex_ptr=vertex_ptr,
+        positions=torch.arange(len(vertex_ptr) - 1),
+        edge_order=None if in_order else place.int(),
+        edge_type=None if edge_type is None else edge_type[order],
+        **others,
     )
 
 

@@ -23,7 +23,18 @@ from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.splits import Fold
 
 FORMAT = 1
-_ARRAYS = ("x", "edge_index", "vertex_ptr", "edge_ptr", "positions", "edge_type", "y", "vertex_names", "graph_names")
+_ARRAYS = (
+    "x",
+    "source",
+    "row_ptr",
+    "vertex_ptr",
+    "positions",
+    "edge_order",
+    "edge_type",
+    "y",
+    "vertex_names",
+    "graph_names",
+)
 
 
 def write_dataset(dataset: GraphDataset, folder: Path) -> None:

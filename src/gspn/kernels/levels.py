@@ -45,7 +45,7 @@ def neighbour_mean(posterior: Tensor, transition: Tensor, batch: Batch) -> Tenso
     num_vertices, num_types = batch.num_vertices, transition.shape[0]
     row = batch.target
     if num_types > 1 and batch.edge_type is not None:
-        row = row * num_types + batch.edge_type
+        row = row.long() * num_types + batch.edge_type
     messages = posterior.index_select(0, batch.source)
     dtype = torch.float64 if batch.max_in_degree > _LONG_SUM else posterior.dtype
     total = posterior.new_zeros(num_vertices * num_types, *posterior.shape[1:], dtype=dtype)

@@ -18,17 +18,20 @@ def check_edge_types(dataset: GraphDataset, num_edge_types: int) -> None:
     """A model that tells edge types apart needs types, all of them below `num_edge_types`."""
     if num_edge_types == 1:
         return
-    for graph, stored in enumerate(dataset.positions.tolist()):
-        start, end = int(dataset.edge_ptr[stored]), int(dataset.edge_ptr[stored + 1])
-        if start == end:
-            continue
-        if dataset.edge_type is None:
+    edges = dataset.num_edges_per_graph()
+    if dataset.edge_type is None:
+        if edges.any():
+            graph = int(edges.nonzero()[0])
             raise InputError(f"graph {graph} has no edge_type, but the model tells {num_edge_types} edge types apart")
-        types = dataset.edge_type[start:end]
-        if int(types.max()) >= num_edge_types:
-            edge = int((types >= num_edge_types).nonzero()[0])
+        return
+    if len(dataset.edge_type) == 0 or int(dataset.edge_type.max()) < num_edge_types:
+        return
+    for graph, data in enumerate(dataset):
+        beyond = (data.edge_type >= num_edge_types).nonzero()
+        if len(beyond):
+            edge = int(beyond[0])
             raise InputError(
-                f"graph {graph}, edge {edge}: edge type {int(types[edge])} is out of range, "
+                f"graph {graph}, edge {edge}: edge type {int(data.edge_type[edge])} is out of range, "
                 f"the model has num_edge_types={num_edge_types}"
             )
 
