@@ -84,7 +84,17 @@ class GraphDataset:
 
     def entries(self) -> Tensor:
         """[ΣN, d] the attributes of all vertices, graph after graph."""
-        return self.x[_rows(self.vertex_ptr, self.positions)].double()
+        return self.x[self.vertex_rows()].double()
+
+    def vertex_rows(self) -> Tensor:
+        """[ΣN] the stored row of every vertex of this dataset, graph after graph."""
+        return _rows(self.vertex_ptr, self.positions)
+
+    def vertex_keys(self) -> tuple[Tensor, Tensor]:
+        """[ΣN] graph number, and vertex number inside the graph, of every vertex."""
+        sizes = self.num_vertices_per_graph()
+        graph = torch.repeat_interleave(torch.arange(len(self)), sizes)
+        return graph, torch.arange(len(graph)) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
 
     def _graph(self, stored: int) -> Data:
         start, end = int(self.vertex_ptr[stored]), int(self.vertex_ptr[stored + 1])

@@ -35,9 +35,7 @@ def leave_one_out_nll(hierarchy: Hierarchy, dataset: GraphDataset, max_roots: in
 
     Only vertices with something observed are drawn. NaN where there are none.
     """
-    sizes = dataset.num_vertices_per_graph()
-    graph = torch.repeat_interleave(torch.arange(len(dataset)), sizes)
-    vertex = torch.arange(len(graph)) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
+    graph, vertex = dataset.vertex_keys()
     draw = keyed_uniform(seed, graph, vertex).masked_fill(torch.isnan(dataset.entries()).all(1), torch.inf)
     drawn = draw.argsort()[:max_roots]
     drawn = drawn[draw[drawn] < 1]
