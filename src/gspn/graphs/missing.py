@@ -1,7 +1,7 @@
 """Making entries missing, to measure how well they are filled: the paper's Gamma mask, uniform, by column, in patches.
 
-Every mask is [ΣN, d], True where an entry is to be missing, rows as in `GraphDataset.entries`; it depends on the seed and
-on each vertex's graph and number alone. What training hides from itself is drawn in `masks`.
+Every mask is [ΣN, d], True where an entry is to be missing, rows as in `GraphDataset.entries`. It depends on the seed
+and on each vertex's graph and number alone. What training hides from itself is drawn in `masks`.
 """
 
 from __future__ import annotations
