@@ -40,8 +40,7 @@ def holdout(
     for name, share in (("test", test), ("validation", validation)):
         if not 0 <= share < 1:
             raise InputError(f"{name} must be a share of at least 0 and below 1, got {share}")
-    order = _interleaved(num_graphs, seed, strata)
-    # Every k-th of an interleaved order takes all classes alike; `_spread` picks evenly spaced places.
+    order = _shuffled(num_graphs, seed, strata)
     is_test = _spread(num_graphs, round(test * num_graphs))
     rest = order[~is_test]
     is_validation = _spread(len(rest), round(validation * len(rest)))
@@ -54,13 +53,13 @@ def kfold(
     """k folds whose test sets are disjoint and cover all graphs, each with an inner hold-out for validation."""
     if not 2 <= k <= num_graphs:
         raise InputError(f"k must be between 2 and the number of graphs, {num_graphs}, got {k}")
-    order = _interleaved(num_graphs, seed, strata)
+    order = _shuffled(num_graphs, seed, strata)
     number = torch.arange(num_graphs) % k
     folds = []
     for fold in range(k):
         rest = order[number != fold]
         # The rest is shuffled anew for each fold, or neighbouring folds would share their validation graphs.
-        rest = rest[_interleaved(len(rest), seed + 1 + fold, None if strata is None else strata[rest])]
+        rest = rest[_shuffled(len(rest), seed + 1 + fold, None if strata is None else strata[rest])]
         is_validation = _spread(len(rest), round(validation * len(rest)))
         folds.append(Fold(_sorted(rest[~is_validation]), _sorted(rest[is_validation]), _sorted(order[number == fold])))
     return tuple(folds)
@@ -95,20 +94,14 @@ def _fold(entry: Any) -> Fold:
     return Fold(train, validation, test)
 
 
-def _interleaved(n: int, seed: int, strata: Tensor | None) -> Tensor:
-    """All numbers in random order; with strata, one in which every stretch has all classes in about equal share."""
+def _shuffled(n: int, seed: int, strata: Tensor | None) -> Tensor:
+    """All numbers in random order; with strata, class after class, so that evenly spaced picks take all alike."""
     order = torch.randperm(n, generator=keyed_generator(seed))
     if strata is None:
         return order
     if len(strata) != n:
         raise InputError(f"strata must have one class a graph: {n}, got {len(strata)}")
-    _, code, count = torch.unique(strata[order], return_inverse=True, return_counts=True)
-    # The i-th of a class of size m stands at (i + 1/2) / m of the way.
-    by_class = torch.argsort(code, stable=True)
-    place = torch.empty(n, dtype=torch.float64)
-    within = torch.arange(n) - torch.repeat_interleave(count.cumsum(0) - count, count)
-    place[by_class] = (within.double() + 0.5) / count[code[by_class]]
-    return order[torch.argsort(place, stable=True)]
+    return order[torch.argsort(strata[order], stable=True)]
 
 
 def _spread(n: int, chosen: int) -> Tensor:

@@ -91,7 +91,7 @@ def read_dataset(folder: Path) -> GraphDataset:
             schema=schema, target=target, target_level=description["target_level"], splits=folds, **others
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder} holds a damaged dataset: {error!r}") from error
+        raise InputError(f"{folder} holds a damaged dataset: {type(error).__name__}: {error}") from error
 
 
 def _map(path: Path, entry: dict[str, Any]) -> NDArray[Any]:

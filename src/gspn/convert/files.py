@@ -1,0 +1,121 @@
+"""Tables as people hand them over: a pandas DataFrame, or a file of CSV, TSV or Parquet.
+
+Reading is all that belongs here; what the columns mean is `tables`' business. pandas and pyarrow are imported on use.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gspn.attributes import Attribute, Categorical
+from gspn.columns import enumerate_briefly, shorten
+from gspn.errors import InputError, MissingExtraError
+
+# What an empty cell is written as in CSV files; pandas' own list, without its oddities such as "-1.#IND".
+_GAPS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "None")
+
+_SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+_PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A DataFrame and what messages call it."""
+
+    frame: Any
+    name: str
+    """"nodes", or the file's path"""
+    is_text: bool = False
+    """whether the columns of ids were read as text, since the file does not tell numbers from text"""
+
+    def place(self, row: int) -> str:
+        return f"{self.name}, row {row}"
+
+    def column(self, name: str, argument: str, advice: str = "") -> Any:
+        """The column of this name, or the index if that is called so, as a Series."""
+        if name in self.frame.columns:
+            return self.frame[name]
+        if name in self.frame.index.names:
+            return self.frame.index.get_level_values(name).to_series(index=self.frame.index)
+        raise InputError(
+            f"{self.name} has no column {name!r}; there are {enumerate_briefly(self.frame.columns)}. "
+            f"Pass {argument}= with the right name{advice}"
+        )
+
+
+def import_pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtraError("tables need pandas, which is not installed: pip install 'gspn[tables]'") from error
+    return pandas
+
+
+def read_table(
+    table: Any, name: str, ids: Collection[str], kinds: Mapping[str, Attribute | None] | None = None
+) -> Table:
+    """The table itself or, if it is a path, the table in that file.
+
+    In CSV files columns of `ids` are read as text (007 stays 007, and NA is an id, not a gap), and so are columns whose
+    attribute in `kinds` has categories of text; only there can a category be called NA.
+    """
+    pandas = import_pandas()
+    if isinstance(table, pandas.DataFrame):
+        read = Table(table, name)
+    elif isinstance(table, (str, os.PathLike)):
+        read = _read_file(pandas, Path(table), ids, kinds or {})
+    else:
+        raise InputError(f"{name} must be a pandas DataFrame or the path of a file, got {shorten(table)}")
+    twice = read.frame.columns[read.frame.columns.duplicated()]
+    if len(twice):
+        raise InputError(f"{read.name}: column {twice[0]!r} occurs twice; rename one")
+    return read
+
+
+def _read_file(
+    pandas: Any, path: Path, ids: Collection[str], kinds: Mapping[str, Attribute | None]
+) -> Table:
+    ending = next((known for known in (*_SEPARATORS, *_PARQUET) if path.name.lower().endswith(known)), None)
+    if ending is None:
+        raise InputError(f"{path}: files of tables end in {', '.join((*_SEPARATORS, *_PARQUET))}")
+    try:
+        if ending in _PARQUET:
+            return Table(pandas.read_parquet(path), str(path))
+        frame = _read_csv(pandas, path, _SEPARATORS[ending], ids, kinds)
+    except ImportError as error:
+        raise MissingExtraError(
+            "Parquet files need pyarrow, which is not installed: pip install 'gspn[tables]'"
+        ) from error
+    except (OSError, EOFError, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
+        raise InputError(f"{path} cannot be read: {error}") from error
+    return Table(frame, str(path), is_text=True)
+
+
+def _read_csv(
+    pandas: Any, path: Path, separator: str, ids: Collection[str], kinds: Mapping[str, Attribute | None]
+) -> Any:
+    # The header as plain rows: pandas would rename a column that occurs twice.
+    header = pandas.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
+    names: Sequence[str] = header.iloc[0].tolist()
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise ValueError(f"column {name!r} occurs twice; rename one")
+    text = {name: kind.categories for name, kind in kinds.items() if isinstance(kind, Categorical)}
+    text = {name: values for name, values in text.items() if all(isinstance(value, str) for value in values)}
+    gaps = {name: [gap for gap in _GAPS if gap not in text.get(name, ())] for name in names}
+    gaps |= {name: [""] for name in names if name in ids}
+    # pandas 3.1 reads floats exactly and deprecates the option; before, the last digit could be lost.
+    old = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
+    return pandas.read_csv(
+        path,
+        sep=separator,
+        dtype={name: str for name in names if name in ids or name in text},
+        keep_default_na=False,
+        na_values=gaps,
+        index_col=False,
+        **({"float_precision": "round_trip"} if old else {}),
+    )

@@ -1,0 +1,227 @@
+"""Graphs from tables: one of vertices, one of edges, perhaps one of graphs' targets.
+
+Here belongs which column means what: attributes, edges with their directions and repeats, targets. Reading files is in
+`files`, looking up ids in `ids`, the way back to tables in `frames`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gspn.attributes import Attribute, Binary, Categorical, Schema
+from gspn.columns import enumerate_briefly
+from gspn.convert.arrays import assemble
+from gspn.convert.edges import both_directions, find_repeat
+from gspn.convert.files import Table, import_pandas, read_table
+from gspn.convert.ids import Vertices, alike, find_first_repeat, look_up, read_ids, show
+from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, name_array, placed
+from gspn.errors import InputError
+from gspn.graphs.dataset import GraphDataset
+
+_log = logging.getLogger(__name__)
+
+
+def from_tables(
+    nodes: Any,
+    edges: Any = None,
+    schema: Schema | None = None,
+    *,
+    id: str | None = "id",
+    graph: str | None = None,
+    source: str = "source",
+    target: str = "target",
+    edge_type: str | None = None,
+    edge_types: Sequence[Any] | None = None,
+    directed: bool | str = False,
+    parallel: bool = False,
+    y: str | Sequence[str] | None = None,
+    targets: Any = None,
+    target_attribute: Attribute | Schema | None = None,
+    ignore: str | Sequence[str] = (),
+    overrides: Mapping[str, Attribute | str] | None = None,
+) -> GraphDataset:
+    """Graphs from a table of vertices and a table of edges: DataFrames, or paths of CSV, TSV or Parquet files.
+
+    Vertices. `id` names the column of ids (or the index that is called so; None: whatever the index holds). Ids may be
+    numbers, text or both, and differ within a graph. All columns without another role are attributes: of the given
+    schema, which must name just these, or of an inferred one that `overrides` changes by name. A missing cell is a
+    missing entry. Columns named in `ignore` are left out of every table.
+
+    Graphs. `graph` names the column with the graph of each vertex (None: all are one graph). Graphs come in the order
+    of their first rows, vertices in the order of their rows. Where edges have that column too, ids are looked up within
+    the graph; otherwise an id that an edge names must be unique over all graphs.
+
+    Edges. `source` and `target` name the columns with the ids. With `directed=False` a row is stored in both
+    directions, a self-loop once; with `directed=True` it is one edge that sends source's message to target; a column of
+    booleans, named by `directed`, tells row by row. Rows that repeat an edge (same ends, same type) are an error unless
+    `parallel=True` says that they count as often as they stand there. The values of the column `edge_type` become codes
+    in the order of `edge_types`, else of the column's categories, else sorted; the log shows the order.
+
+    Targets. `y` names one or several columns of nodes as vertex targets. `targets` gives graph targets: a table with the
+    column `graph` and one or several further columns, or a Series indexed by graph; a graph without a row has a missing
+    target. `target_attribute` types them (a schema if there are several), otherwise the type is inferred.
+
+    In a CSV file ids are text unless all ids of the vertices are whole numbers as a computer writes them. Rows in error
+    messages are counted from 0, without the header.
+    """
+    ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    asked = () if y is None else (y,) if isinstance(y, str) else tuple(y)
+    _refuse_contradictions(graph, edge_type, edge_types, y, targets, target_attribute)
+
+    typed = {attribute.name: attribute for attribute in schema or ()} | _by_name(target_attribute, asked)
+    table = read_table(nodes, "nodes", [id, graph], typed)
+    if not len(table.frame):
+        raise InputError(f"{table.name} has no rows, so there is no graph")
+    columns = _free_columns(table, {"id": id, "graph": graph} | {f"y ({name})": name for name in asked}, ignored)
+    vertices = Vertices.of(table, id, graph)
+    schema, x = encode_vertices(columns, schema, overrides, table.name, table.place)
+
+    layout = _Layout(source, target, graph, edge_type, edge_types, directed, parallel)
+    edge_table = None if edges is None else layout.read(edges, ignored)
+    stored = layout.empty() if edge_table is None else layout.edges(edge_table, vertices)
+
+    values: NDArray[np.float64] | None = None
+    kind, level, target_table = None, None, None
+    if asked:
+        found = {name: table.column(name, "y") for name in asked}
+        values, kind = encode_target(found, target_attribute, isinstance(y, str), table.name, table.place)
+        level = "vertex"
+    elif targets is not None and graph is not None:
+        target_table = _read_targets(targets, graph, target_attribute)
+        values, kind = _graph_targets(target_table, vertices, graph, target_attribute, ignored)
+        level = "graph"
+    _refuse_unknown(ignored, table, edge_table, target_table)
+    return assemble(
+        schema,
+        x,
+        stored.source,
+        stored.target,
+        vertices.graph,
+        len(vertices.graphs),
+        edge_type=stored.edge_type,
+        y=values,
+        target_level=level,
+        target=kind,
+        names=name_array(vertices.ids.tolist()),
+        graph_names=None if graph is None else name_array(vertices.graphs.tolist()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Edges:
+    """Stored edges, one a direction, between rows of nodes."""
+
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    edge_type: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What the columns of a table of edges mean; the names are those of `from_tables`."""
+
+    source: str
+    target: str
+    graph: str | None
+    edge_type: str | None
+    edge_types: Sequence[Any] | None
+    directed: bool | str
+    parallel: bool
+
+    def empty(self) -> _Edges:
+        nothing = np.zeros(0, dtype=np.int64)
+        return _Edges(nothing, nothing, None if self.edge_type is None else nothing)
+
+    def read(self, edges: Any, ignored: Sequence[str]) -> Table:
+        kinds = {}
+        if self.edge_type is not None and self.edge_types is not None:
+            kinds[self.edge_type] = Categorical(self.edge_type, self.edge_types)
+        table = read_table(edges, "edges", [self.source, self.target, self.graph], kinds)
+        flag = self.directed if isinstance(self.directed, str) else None
+        roles = {"source": self.source, "target": self.target, "edge_type": self.edge_type, "directed": flag}
+        unused = list(_free_columns(table, {**roles, "graph": self.graph}, ignored))
+        if unused:
+            raise InputError(
+                f"{table.name}: column {unused[0]!r} has no use, since edges have a type and no other attributes; pass "
+                f"ignore=[{unused[0]!r}] to leave it out"
+            )
+        return table
+
+    def edges(self, table: Table, vertices: Vertices) -> _Edges:
+        group = None
+        if self.graph is not None and self.graph in table.frame.columns:
+            group = _find_graphs(table, self.graph, vertices)
+        ends = [self._ends(table, vertices, role, name, group) for role, name in self._end_columns()]
+        self._refuse_crossing(table, vertices, *ends)
+        directed, codes = self._directions(table), self._types(table)
+        source, target, row = both_directions(*ends, directed)
+        edge_type = None if codes is None else codes[row]
+        if not self.parallel:
+            self._refuse_repeat(table, vertices, directed, source, target, row, edge_type)
+        return _Edges(source, target, edge_type)
+
+    def _end_columns(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        return ("source", self.source), ("target", self.target)
+
+    def _ends(
+        self, table: Table, vertices: Vertices, role: str, name: str, group: NDArray[np.int64] | None
+    ) -> NDArray[np.int64]:
+        ids = read_ids(table, table.column(name, role), f"the {role} (column {name!r})", like=vertices.ids)
+        return vertices.find(ids, group, lambda row: f"{table.place(row)}: {role}")
+
+    def _refuse_crossing(
+        self, table: Table, vertices: Vertices, source: NDArray[np.int64], target: NDArray[np.int64]
+    ) -> None:
+        for row in np.flatnonzero(vertices.graph[source] != vertices.graph[target])[:1].tolist():
+            ends = [(vertices.ids[end[row]], vertices.graphs[vertices.graph[end[row]]]) for end in (source, target)]
+            named = [f"{show(id)} of graph {show(graph)}" for id, graph in ends]
+            raise InputError(f"{table.place(row)}: the edge joins {named[0]} and {named[1]}; it must stay in one graph")
+
+    def _directions(self, table: Table) -> NDArray[np.bool_]:
+        if not isinstance(self.directed, str):
+            return np.full(len(table.frame), self.directed, dtype=np.bool_)
+        try:
+            flags = Binary(self.directed).encode(table.column(self.directed, "directed"))
+        except InputError as error:
+            raise placed(error, table.name, table.place) from None
+        for row in np.flatnonzero(np.isnan(flags))[:1].tolist():
+            raise InputError(f"{table.place(row)}: the direction (column {self.directed!r}) is missing")
+        return flags == 1
+
+    def _types(self, table: Table) -> NDArray[np.int64] | None:
+        if self.edge_type is None:
+            return None
+        column = table.column(self.edge_type, "edge_type")
+        for row in np.flatnonzero(column.isna().to_numpy())[:1].tolist():
+            raise InputError(f"{table.place(row)}: the edge type (column {self.edge_type!r}) is missing")
+        codes, types = encode_edge_types(self.edge_type, column, self.edge_types, table.name, table.place)
+        _log.info("edge types by code: %s", ", ".join(f"{code} = {value!r}" for code, value in enumerate(types)))
+        return codes
+
+    def _refuse_repeat(
+        self,
+        table: Table,
+        vertices: Vertices,
+        directed: NDArray[np.bool_],
+        source: NDArray[np.int64],
+        target: NDArray[np.int64],
+        row: NDArray[np.int64],
+        edge_type: NDArray[np.int64] | None,
+    ) -> None:
+        repeat = find_repeat(source, target, edge_type)
+        if repeat is None:
+            return
+        again, first = (int(row[edge]) for edge in repeat)
+        ends = table.frame[[self.source, self.target]]
+        written = [tuple(ends.iloc[place]) for place in (first, again)]
+        both = f"{show(written[1][0])}{'→' if directed[again] else '–'}{show(written[1][1])}"
+        advice = "pass parallel=True to count it twice"
+        if written[0] != written[1] and not directed[[first, again]].any():
+            advice += ", or directed=True if rows are directed"
+        raise InputError(f"{table.place(again)} repeats the edge {both} of row {first}; {advice}")

@@ -1,0 +1,86 @@
+"""Raw files as streams of bytes: members of a zip archive, files of a folder, gzipped or plain.
+
+Nothing is ever extracted: members are read in memory by the name that a format gives them. Whatever is wrong with an
+archive ends as an error that names it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import IO, cast
+
+from gspn.errors import InputError
+
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+
+
+@contextmanager
+def reading(where: str | Path) -> Iterator[None]:
+    """Turn what damaged files raise into an error that names the file and says what to do."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise InputError(
+            f"{where} cannot be read: {error or type(error).__name__}; if the file is damaged, remove it and get it anew"
+        ) from error
+
+
+class Files:
+    """The files of one raw dataset: a zip archive, or a folder that holds what the archive would."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._archive: zipfile.ZipFile | None = None
+        if path.is_dir():
+            self._names = [file.relative_to(path).as_posix() for file in sorted(path.rglob("*")) if file.is_file()]
+            return
+        with reading(path):
+            self._archive = zipfile.ZipFile(path)
+            self._names = [member.filename for member in self._archive.infolist() if not member.is_dir()]
+        for name in self._names:
+            _refuse_escape(path, name)
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._archive is not None:
+            self._archive.close()
+
+    def find(self, ending: str) -> str | None:
+        """The one file whose path ends with these whole parts; None if there is none."""
+        parts = PurePosixPath(ending).parts
+        found = [name for name in self._names if PurePosixPath(name).parts[-len(parts) :] == parts]
+        if len(found) > 1:
+            raise InputError(f"{self.path} holds {ending} more than once: {found[0]} and {found[1]}")
+        return found[0] if found else None
+
+    def describe(self, ending: str) -> str:
+        """How messages call a file."""
+        return f"{self.path}, {ending}"
+
+    @contextmanager
+    def open(self, ending: str) -> Iterator[IO[bytes]]:
+        """The content of a file, unpacked if its name says that it is gzipped; an error if there is no such file."""
+        name = self.find(ending)
+        if name is None:
+            raise InputError(f"{self.path} holds no {ending}; the file is incomplete or of another format")
+        with reading(self.describe(ending)):
+            raw = self._archive.open(name) if self._archive is not None else (self.path / name).open("rb")
+            with raw:
+                if name.endswith(".gz"):
+                    with gzip.open(raw) as unpacked:
+                        yield cast(IO[bytes], unpacked)
+                else:
+                    yield raw
+
+
+def _refuse_escape(path: Path, name: str) -> None:
+    windows = PureWindowsPath(name)
+    if PurePosixPath(name).is_absolute() or windows.drive or windows.root or ".." in windows.parts:
+        raise InputError(f"{path} is no archive to trust: its member {name!r} points outside the archive's folder")

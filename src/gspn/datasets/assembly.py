@@ -1,0 +1,56 @@
+"""What every reader ends in: flat arrays as a GraphDataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gspn.attributes import Attribute, Schema
+from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.splits import Fold
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be predicted of each graph, and its encoded values [G] or [G, T]."""
+
+    kind: Attribute | Schema
+    values: NDArray[Any]
+
+
+def assemble(
+    schema: Schema,
+    x: NDArray[Any],
+    edge_index: NDArray[Any],
+    num_vertices: NDArray[Any],
+    num_edges: NDArray[Any],
+    *,
+    edge_type: NDArray[Any] | None = None,
+    target: Target | None = None,
+    splits: tuple[Fold, ...] = (),
+    graph_names: NDArray[Any] | None = None,
+) -> GraphDataset:
+    """x [ΣN, d], edge_index [2, ΣE] numbered inside each graph, and the sizes [G] of the graphs in order."""
+    return GraphDataset(
+        schema=schema,
+        x=torch.from_numpy(x),
+        edge_index=torch.from_numpy(edge_index),
+        vertex_ptr=torch.from_numpy(pointer(num_vertices)),
+        edge_ptr=torch.from_numpy(pointer(num_edges)),
+        positions=torch.arange(len(num_vertices)),
+        edge_type=None if edge_type is None else torch.from_numpy(edge_type),
+        y=None if target is None else torch.from_numpy(target.values),
+        target_level=None if target is None else "graph",
+        target=None if target is None else target.kind,
+        splits=splits,
+        graph_names=graph_names,
+    )
+
+
+def pointer(sizes: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each of several consecutive stretches begins, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
