@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gspn import circuits
+    from gspn import circuits, datasets
     from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
+    from gspn.convert.arrays import from_arrays, to_arrays
+    from gspn.convert.frames import graph_table, to_tables, vertex_table
+    from gspn.convert.molecules import from_sdf, from_smiles
+    from gspn.convert.networkx import from_networkx, to_networkx
+    from gspn.convert.tables import from_tables
     from gspn.errors import GSPNError
     from gspn.graphs import GraphDataset, pack
     from gspn.models.gspn import GSPN
@@ -25,8 +30,18 @@ _HOMES = {
     "GSPNError": "gspn.errors",
     "GraphDataset": "gspn.graphs",
     "Schema": "gspn.attributes",
+    "from_arrays": "gspn.convert.arrays",
+    "from_networkx": "gspn.convert.networkx",
+    "from_sdf": "gspn.convert.molecules",
+    "from_smiles": "gspn.convert.molecules",
+    "from_tables": "gspn.convert.tables",
+    "graph_table": "gspn.convert.frames",
     "load": "gspn.models.saving",
     "pack": "gspn.graphs",
+    "to_arrays": "gspn.convert.arrays",
+    "to_networkx": "gspn.convert.networkx",
+    "to_tables": "gspn.convert.frames",
+    "vertex_table": "gspn.convert.frames",
 }
 
 __all__ = [
@@ -40,16 +55,27 @@ __all__ = [
     "Schema",
     "__version__",
     "circuits",
+    "datasets",
+    "from_arrays",
+    "from_networkx",
+    "from_sdf",
+    "from_smiles",
+    "from_tables",
+    "graph_table",
     "load",
     "pack",
+    "to_arrays",
+    "to_networkx",
+    "to_tables",
+    "vertex_table",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name == "circuits":
-        return import_module("gspn.circuits")
+    if name in ("circuits", "datasets"):
+        return import_module(f"gspn.{name}")
     raise AttributeError(f"module 'gspn' has no attribute '{name}'")
 
 

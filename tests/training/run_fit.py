@@ -33,7 +33,7 @@ MOMENTS: dict[str, tuple[Any, str]] = {
 
 
 def fit(objective: str, checkpoint: Path) -> GSPN:
-    """The run: small, but of some fifty epochs. With "masked" it stops early and its best weights are not its last."""
+    """The run: small, but of 50 to 100 epochs. With "masked" it stops early and its best weights are not its last."""
     model = GSPN(EVERY_KIND, num_layers=3, num_states=4, objective=objective, mask_rate=0.3, batch_size=20, seed=3)
     graphs = draw_graphs(100, seed=0)
     if objective == "masked":

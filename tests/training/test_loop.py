@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, combinations
 from typing import Any
 
 import pytest
 import torch
+from comparison import same
 from small_graphs import EVERY_KIND, draw_graphs
 from torch import Tensor
 
@@ -29,12 +31,6 @@ def make(**arguments: Any) -> GSPN:
 
 def weights(model: GSPN) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same(one: GSPN, other: GSPN) -> bool:
-    """The same bits in all weights, units and the fitted flag."""
-    mine, theirs = one.state_dict(), other.state_dict()
-    return set(mine) == set(theirs) and all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
 def loss_on(model: GSPN, graphs: list[Any], **settings: Any) -> float:
@@ -93,11 +89,11 @@ def test_losses_are_means_over_vertices() -> None:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_loss_decreases(objective: str) -> None:
-    """By a tenth of a nat: hundreds of times the rounding of float32, and a small part of what is there to learn."""
+    """By 0.05 nats a term: far above the rounding of float32, and a part of what is there to learn."""
     arguments = {"objective": objective, "mask_rate": 0.5}
     start = make(epochs=0, **arguments).fit(GRAPHS)
     trained = make(epochs=20, **arguments).fit(GRAPHS)
-    assert loss_on(trained, GRAPHS) < loss_on(start, GRAPHS) - 0.1
+    assert loss_on(trained, GRAPHS) < loss_on(start, GRAPHS) - 0.05
 
 
 def test_leave_one_out_nll_is_the_mean_over_the_validation_vertices() -> None:
@@ -114,17 +110,17 @@ def test_leave_one_out_nll_is_the_mean_over_the_validation_vertices() -> None:
 def test_leave_one_out_nll_of_many_vertices_is_that_of_a_fixed_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model_module.VALIDATION_ROOTS == 2_000
     monkeypatch.setattr(model_module, "VALIDATION_ROOTS", 2)
-    model = make(epochs=1).double().fit(GRAPHS, validation=HELD_OUT)
-    assert make(epochs=1).double().fit(GRAPHS, validation=HELD_OUT).leave_one_out_nll_ == model.leave_one_out_nll_
-    every = -torch.cat(model.log_likelihood(HELD_OUT, leave_one_out=True))
-    pairs = (every[:, None] + every) / 2
-    apart = ~torch.eye(len(every), dtype=torch.bool)
-    hits = (pairs[apart] - model.leave_one_out_nll_).abs() < 1e-12
-    assert hits.sum() == 2, "the mean of exactly one pair of vertices, which is met in both orders"
-    other = make(epochs=1, seed=2).double().fit(GRAPHS, validation=HELD_OUT)
-    every = -torch.cat(other.log_likelihood(HELD_OUT, leave_one_out=True))
-    first, second = (torch.where(apart, pairs, torch.inf) - model.leave_one_out_nll_).abs().argmin().divmod(len(every))
-    assert abs((every[first] + every[second]) / 2 - other.leave_one_out_nll_) > 1e-6, "another seed, another sample"
+
+    def sampled(**arguments: Any) -> list[tuple[int, int]]:
+        """The pairs of vertices whose mean is the result."""
+        model = make(epochs=1, **arguments).double().fit(GRAPHS, validation=HELD_OUT)
+        every = (-torch.cat(model.log_likelihood(HELD_OUT, leave_one_out=True))).tolist()
+        means = {pair: (every[pair[0]] + every[pair[1]]) / 2 for pair in combinations(range(len(every)), 2)}
+        return [pair for pair, mean in means.items() if abs(mean - (model.leave_one_out_nll_ or 0)) < 1e-12]
+
+    assert len(sampled()) == 1
+    assert sampled(objective="masked", num_states=2) == sampled(), "whatever the model"
+    assert sampled(seed=2) != sampled()
 
 
 # When it stops, and with which weights.
@@ -240,12 +236,9 @@ def test_every_epoch_visits_every_graph_once_in_another_order(monkeypatch: pytes
         return cut(self, graph_ids)
 
     monkeypatch.setattr(GraphDataset, "batch", watched)
-    dataset = pack(GRAPHS, EVERY_KIND)
-    digest_reads = len(visits)
-    make(epochs=3).fit(dataset)
-    visits = visits[digest_reads:]
+    make(epochs=3).fit(GRAPHS)
     assert [len(batch) for batch in visits] == [5, 5, 2] * 3
-    epochs = [sum(visits[3 * e : 3 * e + 3], []) for e in range(3)]
+    epochs = [list(chain(*visits[3 * e : 3 * e + 3])) for e in range(3)]
     assert all(sorted(epoch) == list(range(12)) for epoch in epochs)
     assert len({tuple(epoch) for epoch in epochs}) == 3
 
@@ -314,6 +307,21 @@ def test_nobody_elses_random_numbers_are_used_up() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_no_stream_of_random_numbers_serves_two_purposes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the order of the graphs in an epoch would depend on the starting point drawn from the same numbers."""
+    used: list[int] = []
+
+    def watched(*keys: int) -> torch.Generator:
+        generator = keyed_generator(*keys)
+        used.append(generator.initial_seed())
+        return generator
+
+    for module in (loop, model_module):
+        monkeypatch.setattr(module, "keyed_generator", watched)
+    make(n_init=3, epochs=3).fit(GRAPHS, validation=HELD_OUT)
+    assert len(used) == len(set(used)) == 6, "three starting points and three orders"
+
+
 # Starting afresh, starting warm, starting points.
 
 
@@ -352,7 +360,7 @@ def test_no_epochs_give_a_fitted_model_at_its_starting_point() -> None:
     by_hand = make()
     entries = pack(GRAPHS, EVERY_KIND).entries()
     by_hand.hierarchy.set_units(entries)
-    by_hand.hierarchy.initialise(entries, keyed_generator(by_hand.seed, 0))
+    by_hand.hierarchy.initialise(entries, keyed_generator(by_hand.seed, model_module._START, 0))
     by_hand._fitted.fill_(True)
     assert same(model, by_hand)
 
@@ -362,7 +370,7 @@ def starting_points(number: int, objective: str) -> Iterator[GSPN]:
     for k in range(number):
         model = make(objective=objective)
         model.hierarchy.set_units(entries)
-        model.hierarchy.initialise(entries, keyed_generator(model.seed, k))
+        model.hierarchy.initialise(entries, keyed_generator(model.seed, model_module._START, k))
         model._fitted.fill_(True)
         yield model
 
@@ -383,7 +391,7 @@ def test_n_init_trains_the_best_of_the_starting_points(objective: str) -> None:
 
 
 def test_overrides_hold_for_one_call_only() -> None:
-    model = make()
+    model: Any = make()
     before = model.get_params(deep=False)
     model.fit(GRAPHS, epochs=2, lr=0.01, batch_size=3, objective="masked", mask_rate=0.4, seed=9, n_init=2, clip=1.0)
     assert len(model.history_) == 2
@@ -397,19 +405,30 @@ def test_overrides_hold_for_one_call_only() -> None:
 def test_unknown_overrides_are_refused(name: str) -> None:
     model = make()
     before = weights(model)
+    unknown: dict[str, Any] = {name: 3}
     with pytest.raises(InputError, match=f"fit cannot override {name}; it takes objective, .*lr.*seed"):
-        model.fit(GRAPHS, **{name: 3})
+        model.fit(GRAPHS, **unknown)
     assert all(torch.equal(value, before[key]) for key, value in weights(model).items())
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("epochs", -1), ("epochs", 2.5), ("batch_size", 0), ("lr", 0.0), ("lr", float("nan")), ("lr", "0.1")]
-    + [("weight_decay", -0.1), ("clip", 0), ("patience", 0), ("n_init", 0), ("seed", -1), ("seed", True)]
-    + [("mask_rate", 0.0), ("mask_rate", 1.5), ("objective", "likelihood")],
-)
-def test_impossible_overrides_are_named(name: str, value: object) -> None:
+IMPOSSIBLE: dict[str, list[Any]] = {
+    "epochs": [-1, 2.5],
+    "batch_size": [0],
+    "lr": [0.0, float("nan"), float("inf"), "0.1"],
+    "weight_decay": [-0.1],
+    "clip": [0],
+    "patience": [0],
+    "n_init": [0],
+    "seed": [-1, True, 2**63],
+    "mask_rate": [0.0, 1.5],
+    "objective": ["likelihood", None],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in IMPOSSIBLE.items() for value in values])
+def test_impossible_overrides_are_named(name: str, value: Any) -> None:
+    arguments: dict[str, Any] = {name: value}
     with pytest.raises(InputError, match=rf"^{name} must be .*got {value!r}$"):
-        make().fit(GRAPHS, **{name: value})
+        make().fit(GRAPHS, **arguments)
     with pytest.raises(InputError, match=rf"^{name} must be .*got {value!r}$"):
-        make(**{name: value})
+        make(**arguments)

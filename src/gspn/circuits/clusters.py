@@ -29,8 +29,13 @@ def cluster(rows: Tensor, num_clusters: int, generator: torch.Generator, restart
     if known.any():
         # Centred, so that the 0 which stands for a gap is nowhere special.
         some = rows[known] - rows[known].nanmean(0)
-        tries = [refine(some, kmeans(some, num_clusters, generator), num_clusters) for _ in range(restarts)]
-        assignment[known] = max(tries, key=lambda result: result[0])[1]
+        best, best_score = assignment[known], -math.inf
+        for _ in range(restarts):
+            score, found = refine(some, kmeans(some, num_clusters, generator), num_clusters)
+            # Clearly better: among equally good ones the first, or rounding would choose.
+            if score > best_score + 1e-6:
+                best, best_score = found, score
+        assignment[known] = best
     return assignment
 
 

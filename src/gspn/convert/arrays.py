@@ -1,7 +1,7 @@
 """Graphs from and to plain numpy arrays.
 
-Here belong vertices and edges as flat arrays, numbered through all graphs: what other ways in end in, and other ways out
-begin with. Values and edge indices are checked by `graphs.pack`; tables and NetworkX have their own modules.
+Here belong vertices and edges as flat arrays, numbered through all graphs: what other ways in end in, and other ways
+out begin with. Values and edge indices are checked by `graphs.pack`; tables and NetworkX have their own modules.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _read_entries(
     array = tensor_to_array(x) if hasattr(x, "detach") else np.asarray(x)
     if array.dtype.kind not in "biuf":
         raise InputError(
-            f"x must hold encoded numbers, got type {array.dtype}; raw values are given as a mapping of names to columns"
+            f"x must hold encoded numbers, got type {array.dtype}; raw values come as a mapping of names to columns"
         )
     if array.ndim != 2 or (schema is not None and array.shape[1] != len(schema)):
         wanted = "d" if schema is None else f"{len(schema)} ({', '.join(schema.names)})"
@@ -197,8 +197,8 @@ def _read_graphs(graph: Any, size: int, num_graphs: int | None) -> tuple[NDArray
         found = int(group.max()) + 1 if size else 0
     if num_graphs is None:
         num_graphs = found
-        unused = np.flatnonzero(np.bincount(group, minlength=found) == 0) if graph is not None else ()
-        if len(unused):
+        unused = np.flatnonzero(np.bincount(group, minlength=found) == 0)
+        if graph is not None and len(unused):
             raise InputError(
                 f"graph {unused[0]} has no vertex, but numbers go up to {found - 1}; number graphs 0, 1, …, or pass "
                 "num_graphs if some are empty"

@@ -166,10 +166,13 @@ def convert_chunk(recipe: Recipe, texts: Sequence[object]) -> Chunk:
     """Read every text as a molecule and its atoms and bonds as numbers."""
     Chem = import_rdkit()
     from rdkit import rdBase
+    from rdkit.Chem.rdCIPLabeler import AssignCIPLabels
     from rdkit.Chem.rdPartialCharges import ComputeGasteigerCharges
 
     features = choose_features(recipe.features)
-    with_charges = any(feature.attribute.name == "partial_charge" for feature in features)
+    with_charges = FEATURES["partial_charge"] in features
+    # Only RDKit's older perception of stereochemistry, which is its default, labels R and S while it reads a molecule.
+    with_labels = FEATURES["chirality"] in features and not Chem.GetUseLegacyStereoPerception()
     columns: list[list[Any]] = [[] for _ in features]
     ask_atoms = [(column.extend, feature.read) for column, feature in zip(columns, features, strict=True)]
     bond_columns: list[list[Any]] = [[], [], []]
@@ -180,11 +183,13 @@ def convert_chunk(recipe: Recipe, texts: Sequence[object]) -> Chunk:
         for position, text in enumerate(texts):
             try:
                 molecule = read(text)
-            except ValueError as error:
-                rejected.append((position, str(error)))
+                if with_charges:
+                    ComputeGasteigerCharges(molecule, throwOnParamFailure=False)
+                if with_labels:
+                    AssignCIPLabels(molecule)
+            except (ValueError, RuntimeError) as error:
+                rejected.append((position, " ".join(str(error).split())))
                 continue
-            if with_charges:
-                ComputeGasteigerCharges(molecule, throwOnParamFailure=False)
             # Whole columns by map, and atoms by number: half the time of loops over GetAtoms() and GetBonds().
             atoms = list(map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms())))
             for extend, ask in ask_atoms:
@@ -272,6 +277,8 @@ class _Reader:
             steps ^= Chem.SanitizeFlags.SANITIZE_PROPERTIES
             molecule.UpdatePropertyCache(strict=False)
         Chem.SanitizeMol(molecule, steps)  # raises a ValueError
+        if not self._recipe.hydrogens:
+            molecule = Chem.RemoveHs(molecule, sanitize=False)
         Chem.AssignStereochemistry(molecule, cleanIt=True, force=True)
         return molecule
 

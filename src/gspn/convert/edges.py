@@ -10,6 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gspn.errors import InputError
+
+
+def refuse_unclear(directed: object) -> None:
+    """`directed` says it of all rows, or names the column that says it row by row."""
+    if not isinstance(directed, (bool, str)):
+        raise InputError(f"directed must be True, False or the name of a column, got {directed!r}")
+
 
 def both_directions(
     source: NDArray[Any], target: NDArray[Any], directed: NDArray[np.bool_]
@@ -25,10 +33,8 @@ def both_directions(
     return np.where(back, target[row], source[row]), np.where(back, source[row], target[row]), row
 
 
-def find_repeat(
-    source: NDArray[Any], target: NDArray[Any], edge_type: NDArray[Any] | None
-) -> tuple[int, int] | None:
-    """The first edge that was there before (same source, target and type), and that earlier edge; None if all differ."""
+def find_repeat(source: NDArray[Any], target: NDArray[Any], edge_type: NDArray[Any] | None) -> tuple[int, int] | None:
+    """The first edge that was there before (same source, target and type), and that one; None if all differ."""
     order, new = _sorted_groups(source, target, edge_type)
     again = np.flatnonzero(~new)
     if not len(again):

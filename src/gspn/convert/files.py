@@ -6,7 +6,8 @@ Reading is all that belongs here; what the columns mean is `tables`' business. p
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,18 +57,22 @@ def import_pandas() -> Any:
 
 
 def read_table(
-    table: Any, name: str, ids: Collection[str], kinds: Mapping[str, Attribute | None] | None = None
+    table: Any,
+    name: str,
+    ids: Collection[str | None],
+    kinds: Mapping[str, Attribute] | None = None,
+    others: Attribute | None = None,
 ) -> Table:
     """The table itself or, if it is a path, the table in that file.
 
-    In CSV files columns of `ids` are read as text (007 stays 007, and NA is an id, not a gap), and so are columns whose
-    attribute in `kinds` has categories of text; only there can a category be called NA.
+    In CSV files columns of `ids` are read as text (007 stays 007, and NA is an id, not a gap). Columns of a known kind
+    (in `kinds`, or `others` for the rest) are read as that: text stays text, and there a category may be called NA.
     """
     pandas = import_pandas()
     if isinstance(table, pandas.DataFrame):
         read = Table(table, name)
     elif isinstance(table, (str, os.PathLike)):
-        read = _read_file(pandas, Path(table), ids, kinds or {})
+        read = _read_file(pandas, Path(table), ids, _Kinds(kinds or {}, others))
     else:
         raise InputError(f"{name} must be a pandas DataFrame or the path of a file, got {shorten(table)}")
     twice = read.frame.columns[read.frame.columns.duplicated()]
@@ -76,12 +81,27 @@ def read_table(
     return read
 
 
-def _read_file(
-    pandas: Any, path: Path, ids: Collection[str], kinds: Mapping[str, Attribute | None]
-) -> Table:
+@dataclass(frozen=True)
+class _Kinds:
+    named: Mapping[str, Attribute]
+    others: Attribute | None
+
+    def of(self, name: str) -> Attribute | None:
+        return self.named.get(name, self.others)
+
+    def text(self, name: str) -> tuple[Any, ...] | None:
+        """The categories of a column of text; None if it is of another kind or unknown."""
+        kind = self.of(name)
+        known = kind.categories if isinstance(kind, Categorical) else ()
+        return known if known and all(isinstance(category, str) for category in known) else None
+
+
+def _read_file(pandas: Any, path: Path, ids: Collection[str | None], kinds: _Kinds) -> Table:
     ending = next((known for known in (*_SEPARATORS, *_PARQUET) if path.name.lower().endswith(known)), None)
     if ending is None:
         raise InputError(f"{path}: files of tables end in {', '.join((*_SEPARATORS, *_PARQUET))}")
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file")
     try:
         if ending in _PARQUET:
             return Table(pandas.read_parquet(path), str(path))
@@ -90,32 +110,43 @@ def _read_file(
         raise MissingExtraError(
             "Parquet files need pyarrow, which is not installed: pip install 'gspn[tables]'"
         ) from error
-    except (OSError, EOFError, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
+    except (OSError, EOFError, ValueError, Warning) as error:  # pandas' and pyarrow's own errors are ValueErrors
         raise InputError(f"{path} cannot be read: {error}") from error
     return Table(frame, str(path), is_text=True)
 
 
-def _read_csv(
-    pandas: Any, path: Path, separator: str, ids: Collection[str], kinds: Mapping[str, Attribute | None]
-) -> Any:
+def _read_csv(pandas: Any, path: Path, separator: str, ids: Collection[str | None], kinds: _Kinds) -> Any:
     # The header as plain rows: pandas would rename a column that occurs twice.
     header = pandas.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
-    names: Sequence[str] = header.iloc[0].tolist()
+    names: list[str] = header.iloc[0].tolist()
     for position, name in enumerate(names):
         if name in names[:position]:
             raise ValueError(f"column {name!r} occurs twice; rename one")
-    text = {name: kind.categories for name, kind in kinds.items() if isinstance(kind, Categorical)}
-    text = {name: values for name, values in text.items() if all(isinstance(value, str) for value in values)}
-    gaps = {name: [gap for gap in _GAPS if gap not in text.get(name, ())] for name in names}
-    gaps |= {name: [""] for name in names if name in ids}
+    texts = {name: kinds.text(name) for name in names}
+    gaps = {name: [gap for gap in _GAPS if gap not in (text or ())] for name, text in texts.items()}
     # pandas 3.1 reads floats exactly and deprecates the option; before, the last digit could be lost.
     old = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
-    return pandas.read_csv(
-        path,
-        sep=separator,
-        dtype={name: str for name in names if name in ids or name in text},
-        keep_default_na=False,
-        na_values=gaps,
-        index_col=False,
-        **({"float_precision": "round_trip"} if old else {}),
-    )
+    with warnings.catch_warnings():
+        # Rows longer than the header: pandas would cut them and warn.
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        frame = pandas.read_csv(
+            path,
+            sep=separator,
+            dtype={name: str for name, text in texts.items() if name in ids or text is not None},
+            keep_default_na=False,
+            na_values=gaps | {name: [""] for name in names if name in ids},
+            index_col=False,
+            **({"float_precision": "round_trip"} if old else {}),
+        )
+    for name, text in texts.items():
+        known = kinds.of(name) is not None and name not in ids and text is None
+        if known and pandas.api.types.infer_dtype(frame[name], skipna=True) == "string":
+            frame[name] = _parse_cells(pandas, frame[name])
+    return frame
+
+
+def _parse_cells(pandas: Any, column: Any) -> Any:
+    """A column that should not be text, cell by cell, so that just the bad cells of it are text."""
+    truths = column.str.lower().map({"true": True, "false": False}).astype(object)
+    parsed = truths.where(truths.notna(), pandas.to_numeric(column, errors="coerce").astype(object))
+    return parsed.where(parsed.notna(), column.astype(object))

@@ -6,6 +6,7 @@ error with its row. What the rows stand for is in `tables`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,8 @@ from gspn.convert.files import Table, import_pandas
 from gspn.convert.values import Place, name_array
 from gspn.errors import InputError
 
-# As a computer writes them, and small enough for int64: 007 and +7 are text.
-_WHOLE_NUMBER = r"0|-?[1-9]\d{0,17}"
+# As a computer writes them: 007 and +7 are text.
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ class Vertices:
 def read_ids(table: Table, column: Any, what: str, like: NDArray[Any] | None = None) -> NDArray[Any]:
     """Ids as an array that compares by value: int64 if all are whole numbers, else Python objects.
 
-    Text from a CSV file becomes numbers if all of it reads like numbers or, with `like`, each where those are numbers.
+    Text from a CSV file becomes numbers if all of it reads like them; with `like`, where it does and those are numbers.
     """
     missing = column.isna().to_numpy()
     if missing.any():
@@ -102,14 +103,10 @@ def read_ids(table: Table, column: Any, what: str, like: NDArray[Any] | None = N
     if isinstance(column.dtype, np.dtype) and column.dtype.kind == "i":
         return np.asarray(column.to_numpy(dtype=np.int64))
     ids = name_array(column.tolist())
-    if table.is_text and len(ids) and import_pandas().api.types.is_string_dtype(column.dtype):
-        whole = column.str.fullmatch(_WHOLE_NUMBER).to_numpy(dtype=bool)
-        as_numbers = whole.all() if like is None else like.dtype == np.int64
-        if as_numbers and whole.all():
-            return ids.astype(np.int64)
-        if as_numbers:
-            ids[whole] = ids[whole].astype(np.int64)
-    return ids
+    if not table.is_text:
+        return ids
+    numbers = name_array(int(id) if _is_whole_number(id) else id for id in ids.tolist())
+    return numbers if (numbers if like is None else like).dtype == np.int64 else ids
 
 
 def look_up(ids: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
@@ -157,6 +154,10 @@ def _factorize(ids: NDArray[Any], table: Table) -> tuple[NDArray[np.int64], NDAr
 
 def _look_up_one(index: Any, one: Any) -> int:
     return int(index.get_indexer([one])[0]) if _is_hashable(one) else -1
+
+
+def _is_whole_number(id: Any) -> bool:
+    return isinstance(id, str) and bool(_WHOLE_NUMBER.fullmatch(id)) and -(2**63) <= int(id) < 2**63
 
 
 def _is_hashable(one: Any) -> bool:

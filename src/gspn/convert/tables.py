@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from gspn.attributes import Attribute, Binary, Categorical, Schema
 from gspn.columns import enumerate_briefly
 from gspn.convert.arrays import assemble
-from gspn.convert.edges import both_directions, find_repeat
+from gspn.convert.edges import both_directions, find_repeat, refuse_unclear
 from gspn.convert.files import Table, import_pandas, read_table
 from gspn.convert.ids import Vertices, alike, find_first_repeat, look_up, read_ids, show
-from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, name_array, placed
+from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, placed
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 
@@ -51,7 +51,7 @@ def from_tables(
     Vertices. `id` names the column of ids (or the index that is called so; None: whatever the index holds). Ids may be
     numbers, text or both, and differ within a graph. All columns without another role are attributes: of the given
     schema, which must name just these, or of an inferred one that `overrides` changes by name. A missing cell is a
-    missing entry. Columns named in `ignore` are left out of every table.
+    missing entry. Columns named in `ignore` are left out of every table, those of the schema excepted.
 
     Graphs. `graph` names the column with the graph of each vertex (None: all are one graph). Graphs come in the order
     of their first rows, vertices in the order of their rows. Where edges have that column too, ids are looked up within
@@ -63,22 +63,23 @@ def from_tables(
     `parallel=True` says that they count as often as they stand there. The values of the column `edge_type` become codes
     in the order of `edge_types`, else of the column's categories, else sorted; the log shows the order.
 
-    Targets. `y` names one or several columns of nodes as vertex targets. `targets` gives graph targets: a table with the
-    column `graph` and one or several further columns, or a Series indexed by graph; a graph without a row has a missing
-    target. `target_attribute` types them (a schema if there are several), otherwise the type is inferred.
+    Targets. `y` names one or several columns of nodes as vertex targets. `targets` gives graph targets: a table with
+    the column `graph` and one or several further columns, or a Series indexed by graph; a graph without a row has a
+    missing target. `target_attribute` types them (a schema if there are several), otherwise the type is inferred.
 
     In a CSV file ids are text unless all ids of the vertices are whole numbers as a computer writes them. Rows in error
     messages are counted from 0, without the header.
     """
     ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     asked = () if y is None else (y,) if isinstance(y, str) else tuple(y)
-    _refuse_contradictions(graph, edge_type, edge_types, y, targets, target_attribute)
+    _refuse_contradictions(graph, edge_type, edge_types, directed, y, targets, target_attribute)
 
-    typed = {attribute.name: attribute for attribute in schema or ()} | _by_name(target_attribute, asked)
+    typed = {**_by_name(schema), **_by_name(target_attribute, asked)}
     table = read_table(nodes, "nodes", [id, graph], typed)
     if not len(table.frame):
         raise InputError(f"{table.name} has no rows, so there is no graph")
-    columns = _free_columns(table, {"id": id, "graph": graph} | {f"y ({name})": name for name in asked}, ignored)
+    roles = {"id": id, "graph": graph} | {f"y ({name})": name for name in asked}
+    columns = _free_columns(table, roles, [name for name in ignored if name not in _by_name(schema)])
     vertices = Vertices.of(table, id, graph)
     schema, x = encode_vertices(columns, schema, overrides, table.name, table.place)
 
@@ -108,8 +109,8 @@ def from_tables(
         y=values,
         target_level=level,
         target=kind,
-        names=name_array(vertices.ids.tolist()),
-        graph_names=None if graph is None else name_array(vertices.graphs.tolist()),
+        names=vertices.ids,
+        graph_names=None if graph is None else vertices.graphs,
     )
 
 
@@ -139,13 +140,16 @@ class _Layout:
         return _Edges(nothing, nothing, None if self.edge_type is None else nothing)
 
     def read(self, edges: Any, ignored: Sequence[str]) -> Table:
-        kinds = {}
+        flag = self.directed if isinstance(self.directed, str) else None
+        kinds: dict[str, Attribute] = {} if flag is None else {flag: Binary(flag)}
         if self.edge_type is not None and self.edge_types is not None:
             kinds[self.edge_type] = Categorical(self.edge_type, self.edge_types)
         table = read_table(edges, "edges", [self.source, self.target, self.graph], kinds)
-        flag = self.directed if isinstance(self.directed, str) else None
         roles = {"source": self.source, "target": self.target, "edge_type": self.edge_type, "directed": flag}
         unused = list(_free_columns(table, {**roles, "graph": self.graph}, ignored))
+        for role, name in roles.items():
+            if name is not None:
+                table.column(name, role)  # a column under another name would otherwise be called useless
         if unused:
             raise InputError(
                 f"{table.name}: column {unused[0]!r} has no use, since edges have a type and no other attributes; pass "
@@ -157,17 +161,15 @@ class _Layout:
         group = None
         if self.graph is not None and self.graph in table.frame.columns:
             group = _find_graphs(table, self.graph, vertices)
-        ends = [self._ends(table, vertices, role, name, group) for role, name in self._end_columns()]
-        self._refuse_crossing(table, vertices, *ends)
+        source = self._ends(table, vertices, "source", self.source, group)
+        target = self._ends(table, vertices, "target", self.target, group)
+        self._refuse_crossing(table, vertices, source, target)
         directed, codes = self._directions(table), self._types(table)
-        source, target, row = both_directions(*ends, directed)
+        source, target, row = both_directions(source, target, directed)
         edge_type = None if codes is None else codes[row]
         if not self.parallel:
             self._refuse_repeat(table, vertices, directed, source, target, row, edge_type)
         return _Edges(source, target, edge_type)
-
-    def _end_columns(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        return ("source", self.source), ("target", self.target)
 
     def _ends(
         self, table: Table, vertices: Vertices, role: str, name: str, group: NDArray[np.int64] | None
@@ -192,7 +194,7 @@ class _Layout:
             raise placed(error, table.name, table.place) from None
         for row in np.flatnonzero(np.isnan(flags))[:1].tolist():
             raise InputError(f"{table.place(row)}: the direction (column {self.directed!r}) is missing")
-        return flags == 1
+        return np.asarray(flags == 1)
 
     def _types(self, table: Table) -> NDArray[np.int64] | None:
         if self.edge_type is None:
@@ -218,10 +220,98 @@ class _Layout:
         if repeat is None:
             return
         again, first = (int(row[edge]) for edge in repeat)
-        ends = table.frame[[self.source, self.target]]
-        written = [tuple(ends.iloc[place]) for place in (first, again)]
-        both = f"{show(written[1][0])}{'→' if directed[again] else '–'}{show(written[1][1])}"
+        written = [
+            [vertices.ids[end[np.searchsorted(row, place)]] for end in (source, target)] for place in (first, again)
+        ]
+        edge = ("→" if directed[first] else "–").join(map(show, written[0]))
         advice = "pass parallel=True to count it twice"
         if written[0] != written[1] and not directed[[first, again]].any():
             advice += ", or directed=True if rows are directed"
-        raise InputError(f"{table.place(again)} repeats the edge {both} of row {first}; {advice}")
+        raise InputError(f"{table.place(again)} repeats the edge {edge} of row {first}; {advice}")
+
+
+def _read_targets(targets: Any, graph: str, target: Attribute | Schema | None) -> Table:
+    pandas = import_pandas()
+    if isinstance(targets, pandas.Series):
+        return Table(
+            targets.rename("y" if targets.name is None else targets.name).to_frame().rename_axis(graph), "targets"
+        )
+    single = None if isinstance(target, Schema) else target
+    return read_table(targets, "targets", [graph], _by_name(target), others=single)
+
+
+def _graph_targets(
+    table: Table, vertices: Vertices, graph: str, target: Attribute | Schema | None, ignored: Sequence[str]
+) -> tuple[NDArray[np.float64], Attribute | Schema]:
+    """y with one row a graph, NaN for graphs that have no row in the table."""
+    columns = _free_columns(table, {"graph": graph}, ignored)
+    if not columns:
+        raise InputError(f"{table.name} has no column besides {graph!r}, so there are no targets in it")
+    group = _find_graphs(table, graph, vertices)
+    repeat = find_first_repeat(group)
+    if repeat is not None:
+        row, earlier = repeat
+        name = show(vertices.graphs[group[row]])
+        raise InputError(f"{table.place(row)}: graph {name} has targets already in row {earlier}")
+    single = len(columns) == 1
+    given, kind = encode_target(columns, target, single, table.name, table.place)
+    y = np.full((len(vertices.graphs), *given.shape[1:]), np.nan)
+    y[group] = given
+    return y, kind
+
+
+def _find_graphs(table: Table, graph: str, vertices: Vertices) -> NDArray[np.int64]:
+    """The number of the graph that each row names."""
+    what = f"the graph (column {graph!r})"
+    names = read_ids(table, table.column(graph, "graph"), what, like=vertices.graphs)
+    found = look_up(names, vertices.graphs)
+    for row in np.flatnonzero(found < 0)[:1].tolist():
+        there = alike(names[row], vertices.graphs)
+        raise InputError(f"{table.place(row)}: graph {show(names[row])} has no vertex in {vertices.table.name}{there}")
+    return found
+
+
+def _free_columns(table: Table, roles: Mapping[str, str | None], ignored: Sequence[str]) -> dict[str, Any]:
+    """The columns that have no role and are not ignored."""
+    taken: dict[str, str] = {}
+    for role, name in roles.items():
+        if name is None:
+            continue
+        if name in taken:
+            raise InputError(f"column {name!r} cannot be {taken[name]} and {role} at once")
+        taken[name] = role
+    return {name: table.frame[name] for name in table.frame.columns if name not in taken and name not in ignored}
+
+
+def _by_name(kind: Attribute | Schema | None, asked: Sequence[str] = ()) -> dict[str, Attribute]:
+    """Attributes by the columns that they type; a single one types the only column that is asked for."""
+    if isinstance(kind, Schema):
+        return {attribute.name: attribute for attribute in kind}
+    return {asked[0]: kind} if isinstance(kind, Attribute) and len(asked) == 1 else {}
+
+
+def _refuse_contradictions(
+    graph: str | None,
+    edge_type: str | None,
+    edge_types: Sequence[Any] | None,
+    directed: object,
+    y: str | Sequence[str] | None,
+    targets: Any,
+    target_attribute: Attribute | Schema | None,
+) -> None:
+    if y is not None and targets is not None:
+        raise InputError("y names vertex targets and targets gives graph targets; a dataset has one of them")
+    if targets is not None and graph is None:
+        raise InputError("targets has one row a graph, so graph must name the column that tells graphs apart")
+    if target_attribute is not None and y is None and targets is None:
+        raise InputError("target_attribute is given, but there are no targets: pass y or targets")
+    if edge_types is not None and edge_type is None:
+        raise InputError("edge_types is given, but no column: pass edge_type with its name")
+    refuse_unclear(directed)
+
+
+def _refuse_unknown(ignored: Sequence[str], *tables: Table | None) -> None:
+    known = {name for table in tables if table is not None for name in table.frame.columns}
+    for name in ignored:
+        if name not in known:
+            raise InputError(f"ignore names {name!r}, but there is no such column; known: {enumerate_briefly(known)}")

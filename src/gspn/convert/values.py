@@ -90,7 +90,7 @@ def encode_target(
 
 
 def target_names(y: Tensor | NDArray[Any], target: Attribute | Schema | None, names: object = None) -> list[str]:
-    """What the columns of y are called: as asked, else after the attributes, else y (y0, y1, … if there are several)."""
+    """What the columns of y are called: as asked, else after the attributes, else y, or y0, y1, … of several."""
     count = 1 if y.ndim == 1 else y.shape[1]
     if names is not None:
         asked = [names] if isinstance(names, str) else list(names) if isinstance(names, Iterable) else []
@@ -118,7 +118,7 @@ def target_columns(
 def encode_edge_types(
     name: str, values: Any, edge_types: Sequence[Any] | None, source: str, place: Place
 ) -> tuple[NDArray[np.int64], tuple[Any, ...]]:
-    """Codes of edge types (none is missing) and the types in order: as given, as a category type has them, or sorted."""
+    """Codes of edge types, none of them missing, and the types in order: as given, as categories, or sorted."""
     if len(values) == 0:
         return np.zeros(0, dtype=np.int64), () if edge_types is None else tuple(edge_types)
     try:

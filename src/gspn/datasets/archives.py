@@ -25,8 +25,9 @@ def reading(where: str | Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
+        reason = str(error) or type(error).__name__
         raise InputError(
-            f"{where} cannot be read: {error or type(error).__name__}; if the file is damaged, remove it and get it anew"
+            f"{where} cannot be read: {reason}; if the file is damaged, remove it and get it anew"
         ) from error
 
 
@@ -36,8 +37,8 @@ class Files:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._archive: zipfile.ZipFile | None = None
+        self._names: list[str] = []
         if path.is_dir():
-            self._names = [file.relative_to(path).as_posix() for file in sorted(path.rglob("*")) if file.is_file()]
             return
         with reading(path):
             self._archive = zipfile.ZipFile(path)
@@ -53,7 +54,9 @@ class Files:
             self._archive.close()
 
     def find(self, ending: str) -> str | None:
-        """The one file whose path ends with these whole parts; None if there is none."""
+        """The file of this path: of a folder just so, of an archive below any one folder; None if there is none."""
+        if self._archive is None:
+            return ending if (self.path / ending).is_file() else None
         parts = PurePosixPath(ending).parts
         found = [name for name in self._names if PurePosixPath(name).parts[-len(parts) :] == parts]
         if len(found) > 1:
@@ -78,6 +81,19 @@ class Files:
                         yield cast(IO[bytes], unpacked)
                 else:
                     yield raw
+
+
+@contextmanager
+def open_plain(path: Path) -> Iterator[IO[bytes]]:
+    """The content of a file, unpacked if it is gzipped, whatever its name."""
+    with reading(path), path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        if packed:
+            with gzip.open(raw) as unpacked:
+                yield cast(IO[bytes], unpacked)
+        else:
+            yield raw
 
 
 def _refuse_escape(path: Path, name: str) -> None:

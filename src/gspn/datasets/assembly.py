@@ -1,4 +1,4 @@
-"""What every reader ends in: flat arrays as a GraphDataset."""
+"""What the readers end in: flat arrays as a checked, packed GraphDataset."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Schema
 from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.pack import packed
 from gspn.graphs.splits import Fold
 
 
@@ -28,24 +29,23 @@ def assemble(
     edge_index: NDArray[Any],
     num_vertices: NDArray[Any],
     num_edges: NDArray[Any],
+    target: Target,
     *,
     edge_type: NDArray[Any] | None = None,
-    target: Target | None = None,
     splits: tuple[Fold, ...] = (),
     graph_names: NDArray[Any] | None = None,
 ) -> GraphDataset:
     """x [ΣN, d], edge_index [2, ΣE] numbered inside each graph, and the sizes [G] of the graphs in order."""
-    return GraphDataset(
-        schema=schema,
-        x=torch.from_numpy(x),
-        edge_index=torch.from_numpy(edge_index),
-        vertex_ptr=torch.from_numpy(pointer(num_vertices)),
-        edge_ptr=torch.from_numpy(pointer(num_edges)),
-        positions=torch.arange(len(num_vertices)),
+    return packed(
+        schema,
+        torch.from_numpy(x),
+        torch.from_numpy(edge_index),
+        torch.from_numpy(pointer(num_vertices)),
+        torch.from_numpy(pointer(num_edges)),
         edge_type=None if edge_type is None else torch.from_numpy(edge_type),
-        y=None if target is None else torch.from_numpy(target.values),
-        target_level=None if target is None else "graph",
-        target=None if target is None else target.kind,
+        y=torch.from_numpy(target.values),
+        target=target.kind,
+        target_level="graph",
         splits=splits,
         graph_names=graph_names,
     )

@@ -62,7 +62,11 @@ def _listed(path: Path | None, members: tuple[str, ...]) -> list[tuple[str, Path
     """Files by the name that they have for the reader; a folder stands for its members."""
     if path is None:
         return []
-    return [(member, path / member) for member in members] if path.is_dir() else [(path.name, path)]
+    if not path.is_dir():
+        return [(path.name, path)]
+    if not members:
+        raise InputError(f"{path} is a folder, but a file is wanted")
+    return [(member, path / member) for member in members]
 
 
 def _stamps(listed: Mapping[str, list[tuple[str, Path]]]) -> list[tuple[int, int, int] | None]:
@@ -90,7 +94,7 @@ def _digest(paths: list[tuple[str, Path]]) -> list[tuple[str, str | None]]:
 
 
 def _read(folder: Path) -> GraphDataset | None:
-    if not folder.exists():
+    if not os.path.exists(folder):  # unlike Path.exists, no error where looking is not permitted
         return None
     try:
         return read_dataset(folder)
@@ -106,13 +110,15 @@ def _keep(dataset: GraphDataset, folder: Path) -> GraphDataset:
         write_dataset(dataset, folder)
         return read_dataset(folder)
     except (OSError, InputError) as error:
-        logger.warning("%s cannot be kept (%s); the dataset is held in memory, and prepared anew next time", folder, error)
+        logger.warning(
+            "%s cannot be kept (%s); the dataset is held in memory, and prepared anew next time", folder, error
+        )
         return dataset
 
 
 def _clear(folder: Path) -> None:
     """Take a damaged entry out of the way, and what killed processes have left of unfinished ones."""
-    if folder.exists():
+    if os.path.exists(folder):
         os.rename(folder, folder.with_name(f".{folder.name}-damaged-{os.getpid()}"))
     for left in folder.parent.glob(f".{folder.name}-*"):
         shutil.rmtree(left, ignore_errors=True)

@@ -22,7 +22,7 @@ from gspn import __version__
 from gspn.datasets.locks import locked
 from gspn.errors import InputError
 
-TIMEOUT = 30.0
+TIMEOUT = 20.0
 """seconds without an answer or a byte"""
 ATTEMPTS = 4
 PAUSE = 1.0
@@ -32,7 +32,7 @@ _PIECE = 1 << 18
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 
 
-class _Broken(Exception):
+class _BrokenError(Exception):
     """The connection ended early; another attempt may go on from there."""
 
 
@@ -72,7 +72,7 @@ class _Transfer:
             try:
                 self._fetch()
                 break
-            except _Broken as error:
+            except _BrokenError as error:
                 reason = error
         else:
             raise InputError(f"the download of {self.url} broke off {ATTEMPTS} times, at last: {reason}")
@@ -98,15 +98,16 @@ class _Transfer:
             with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
                 self._receive(answer, offset, note)
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code == 416:  # no such range: what we have is a part of something else
                 self._forget()
             if error.code == 416 or error.code in _BUSY:
-                raise _Broken(f"HTTP status {error.code}") from error
+                raise _BrokenError(f"HTTP status {error.code}") from error
             raise InputError(f"{self.url} answers with HTTP status {error.code} ({error.reason})") from error
         except urllib.error.URLError as error:
             raise InputError(f"{self.url} cannot be reached: {error.reason}") from error
         except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
-            raise _Broken(str(error) or type(error).__name__) from error
+            raise _BrokenError(str(error) or type(error).__name__) from error
 
     def _received(self) -> tuple[int, dict[str, Any]]:
         """How many bytes are here and what they are part of; what cannot be continued is thrown away."""
@@ -125,7 +126,7 @@ class _Transfer:
             begin, total = _content_range(answer.headers.get("Content-Range", ""))
             if begin != offset or total != note["total"]:
                 self._forget()
-                raise _Broken("the server sent another part of the file than was asked for")
+                raise _BrokenError("the server sent another part of the file than was asked for")
         else:
             offset, total = 0, _length(answer.headers.get("Content-Length"))
             self._forget()
@@ -156,7 +157,7 @@ class _Transfer:
                 os.fsync(file.fileno())
             size = file.tell()
         if total is not None and size != total:
-            raise _Broken(f"{size:,} of {total:,} bytes came")
+            raise _BrokenError(f"{size:,} of {total:,} bytes came")
 
     def _forget(self) -> None:
         self.partial.unlink(missing_ok=True)

@@ -58,17 +58,21 @@ class Folders:
 
 def user_cache() -> Path:
     """The folder for caches that the system gives its user."""
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise InputError("there is no home folder to keep datasets in; set GSPN_CACHE to a folder") from error
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "gspn" / "cache"
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "gspn" / "cache"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "gspn"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gspn"
+        return home / "Library" / "Caches" / "gspn"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "gspn"
 
 
 def find(alternatives: Sequence[RawFile], folders: Folders) -> Path | None:
     """The first of the alternatives that is here, each looked for in the data folder and then in the cache."""
     places = (place for file in alternatives for place in folders.places(file.path))
-    return next((place for place in places if place.exists()), None)
+    return next((place for place in places if os.path.exists(place)), None)
 
 
 def obtain(alternatives: Sequence[RawFile], folders: Folders, *, progress: bool) -> Path:

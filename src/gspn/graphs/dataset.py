@@ -7,10 +7,12 @@ belongs to `pack`.
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -65,11 +67,17 @@ class GraphDataset:
     @overload
     def __getitem__(self, index: slice | Sequence[int] | Tensor) -> GraphDataset: ...
     def __getitem__(self, index: int | slice | Sequence[int] | Tensor) -> Data | GraphDataset:
-        if isinstance(index, int):
-            return self._graph(int(self.positions[index]))
         if isinstance(index, slice):
-            return replace(self, positions=self.positions[index], splits=())
-        return replace(self, positions=self.positions[torch.as_tensor(index)], splits=())
+            chosen = torch.tensor(range(len(self))[index], dtype=torch.long)
+            return replace(self, positions=self.positions[chosen], splits=())
+        several = isinstance(index, Tensor | np.ndarray) and index.ndim > 0
+        if isinstance(index, SupportsIndex) and not several:
+            return self._graph(int(self.positions[operator.index(index)]))
+        if not isinstance(index, Sequence | Tensor | np.ndarray):
+            raise TypeError(f"graphs are chosen by integers, slices or sequences of integers, not by {index!r}")
+        numbers = torch.as_tensor(index)
+        # An empty list has no dtype of its own.
+        return replace(self, positions=self.positions[numbers if len(numbers) else numbers.long()], splits=())
 
     def __repr__(self) -> str:
         vertices, edges = int(self.num_vertices_per_graph().sum()), int(self.num_edges_per_graph().sum())
@@ -161,6 +169,8 @@ class GraphDataset:
                 parts["types"].update(batch.edge_type.numpy().tobytes())
             if batch.y is not None:
                 parts["y"].update(batch.y.double().contiguous().numpy().tobytes())
+        if self.y is not None:
+            parts["y"].update(f"{self.target_level} {list(self.y.shape[1:])}".encode())
         parts["sizes"].update(self.num_vertices_per_graph().numpy().tobytes())
         return "-".join(part.hexdigest() for part in parts.values())
 

@@ -81,6 +81,8 @@ class _Neighbourhood:
         None when there are more than `budget`. A vertex of such a walk is within half its length of the root in one
         direction; so balls of that radius hold all of them, and the longer distances are found inside these balls.
         """
+        if budget is not None and len(roots) > budget:
+            return None
         start = torch.arange(len(roots)) * self.num_vertices + roots
         balls = []
         for adjacency in (self.outgoing, self.incoming):

@@ -32,6 +32,8 @@ def pack(graphs: Data | Iterable[Data] | GraphDataset, schema: Schema) -> GraphD
     if isinstance(graphs, GraphDataset):
         if graphs.schema != schema:
             raise InputError(f"the dataset's schema differs from the asked one:\n{graphs.schema}\nasked:\n{schema}")
+        if not len(graphs):
+            raise InputError("the list of graphs is empty")
         return graphs
     listed = _listed(graphs)
     xs = [_entries(graph, i, schema) for i, graph in enumerate(listed)]
@@ -195,7 +197,8 @@ def _targets(graphs: list[Data], vertex_ptr: Tensor) -> tuple[Tensor | None, str
         return torch.cat(ys), "graph"
     if bool((rows == vertex_ptr.diff()).all()):
         return torch.cat(ys), "vertex"
-    wrong = int((rows != vertex_ptr.diff()).nonzero()[0])
+    neither = (rows != 1) & (rows != vertex_ptr.diff())
+    wrong = int((neither if neither.any() else rows != vertex_ptr.diff()).nonzero()[0])
     raise InputError(
         f"y must have one row a graph or one row a vertex in all graphs; graph {wrong} has {int(rows[wrong])} rows "
         f"and {int(vertex_ptr.diff()[wrong])} vertices"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 from gspn.attributes import Schema
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import GaussianLeaves, Leaves, Natural, leaves_for
-from gspn.circuits.leaves.contract import at_level, with_level
+from gspn.circuits.leaves.contract import as_mapping, as_numbers, at_level, with_level
 from gspn.circuits.numerics import log_positive
 from gspn.circuits.structure import Unit
 from gspn.circuits.templates import Template, compile_template
@@ -102,6 +104,7 @@ class Hierarchy(nn.Module):
     # Evaluation.
 
     def forward(self, batch: Batch) -> Evaluation:
+        batch = batch.to(self.raw_prior.device)
         naturals = self.naturals()
         inputs = self._inputs(naturals, batch.visible)
 
@@ -110,13 +113,17 @@ class Hierarchy(nn.Module):
 
         log_priors, posteriors = climb(self.prior(), self.transitions(), batch, posterior_at)
         root_log_prior = log_priors[-1]
-        log_visible = self.template.log_value(inputs[-1], root_log_prior)
+        log_visible = self._log_value(inputs[-1], root_log_prior, batch.visible)
         if batch.hidden is None:
             log_likelihood = log_visible
         else:
             everything = self._inputs([at_level(natural, -1) for natural in naturals], batch.x)
-            log_likelihood = self.template.log_value(everything[0], root_log_prior)
+            log_likelihood = self._log_value(everything[0], root_log_prior, batch.x)
         return Evaluation(log_likelihood, torch.stack(posteriors, dim=1), log_visible, root_log_prior)
+
+    def _log_value(self, inputs: Tensor, log_prior: Tensor, x: Tensor) -> Tensor:
+        """[N] log P(entries of x); exactly 0 where there are none, which rounding of the weights would miss."""
+        return self.template.log_value(inputs, log_prior).masked_fill(torch.isnan(x).all(1), 0.0)
 
     def _inputs(self, naturals: list[Natural], x: Tensor) -> Tensor:
         """[levels, N, K] inputs of the template, levels as in `naturals`."""
@@ -135,6 +142,9 @@ class Hierarchy(nn.Module):
                 )
             if isinstance(family, GaussianLeaves):
                 family.standardise(known)
+                if not math.isfinite(family.spread):
+                    largest = known[known.abs().argmax()].item()
+                    raise InputError(f"attribute '{attribute.name}': values as large as {largest:g} cannot be squared")
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Start afresh from rows x [n, d]: leaves and priors from the data, transitions at random."""
@@ -170,23 +180,32 @@ class Hierarchy(nn.Module):
         return exported
 
     def assign(self, exported: Mapping[str, Any], *, fitted: bool) -> None:
-        """Set everything from the form `export` gives; only what is checked completely is set at all."""
-        known = {"prior", "transitions", "leaves", "units"} | ({"shortcut"} if self.shortcut else set())
-        needed = {"prior", "transitions", "leaves"} | ({"shortcut"} if self.shortcut == "learned" else set())
-        if not needed <= set(exported) <= known:
-            raise InputError(f"parameters must be named {sorted(known)}, got {sorted(exported)}")
-        before = {name: value.clone() for name, value in self.state_dict().items()}
+        """Set everything from the form `export` gives; if anything is wrong, nothing is set."""
+        before = copy.deepcopy(self.state_dict())
         try:
-            for name in needed - {"leaves"}:
-                self._assign_probabilities(name, exported[name])
-            self._assign_leaves(exported["leaves"], exported.get("units"), fitted)
-        except InputError:
+            self._assign(as_mapping("parameters", exported), fitted)
+        except BaseException:
             self.load_state_dict(before)
             raise
 
+    def _assign(self, exported: Mapping[str, Any], fitted: bool) -> None:
+        known = {"prior", "transitions", "leaves", "units"} | ({"shortcut"} if self.shortcut else set())
+        needed = {"prior", "transitions", "leaves"} | ({"shortcut"} if self.shortcut == "learned" else set())
+        if not needed <= set(exported) <= known:
+            raise InputError(f"parameters must be named {sorted(known)}, got {sorted(map(str, exported))}")
+        for name in needed - {"leaves"}:
+            self._assign_probabilities(name, exported[name])
+        weights = self.shortcut_weights()
+        if self.shortcut == "mean" and weights is not None and "shortcut" in exported:
+            given = as_numbers("'shortcut'", exported["shortcut"])
+            if given.shape != weights.shape or not torch.allclose(given, weights.double(), atol=1e-5):
+                raise InputError(f"'shortcut' must be {weights.tolist()}, which the shortcut 'mean' does not learn")
+        leaves, units = as_mapping("'leaves'", exported["leaves"]), as_mapping("'units'", exported.get("units", {}))
+        self._assign_leaves(leaves, units, fitted)
+
     def _assign_probabilities(self, name: str, value: Any) -> None:
         raw: Tensor = getattr(self, f"raw_{name}")
-        probabilities = torch.as_tensor(value, dtype=torch.float64).detach().to(raw)
+        probabilities = as_numbers(f"'{name}'", value).to(raw)
         if probabilities.shape != raw.shape:
             raise InputError(f"'{name}' has shape {list(probabilities.shape)} instead of {list(raw.shape)}")
         total = probabilities.sum(-1)
@@ -195,40 +214,48 @@ class Hierarchy(nn.Module):
         with torch.no_grad():
             raw.copy_(log_positive(probabilities))
 
-    def _assign_leaves(self, leaves: Mapping[str, Any], units: Mapping[str, Any] | None, fitted: bool) -> None:
+    def _assign_leaves(self, leaves: Mapping[str, Any], units: Mapping[str, Any], fitted: bool) -> None:
         if set(leaves) != set(self.schema.names):
-            raise InputError(f"'leaves' must have the attributes {list(self.schema.names)}, got {sorted(leaves)}")
-        checked: dict[str, Natural] = {}
+            found = sorted(map(str, leaves))
+            raise InputError(f"'leaves' must have the attributes {list(self.schema.names)}, got {found}")
+        continuous = [family.attribute.name for family in self.families if isinstance(family, GaussianLeaves)]
+        if not set(units) <= set(continuous):
+            raise InputError(f"'units' are for the continuous attributes {continuous}, got {sorted(map(str, units))}")
         for family in self.families:
             name = family.attribute.name
-            given = leaves[name]
-            levels = torch.as_tensor(next(iter(given.values()))).shape[0] if given else 0
-            with_root = self.shortcut is not None and levels == self.num_layers
-            checked[name] = family.check_exported(given, self.num_layers if with_root else family.num_levels)
+            # With a shortcut the root's row follows from the others and may be left out.
+            values = as_mapping(f"leaves of '{name}'", leaves[name])
+            given = family.check_exported(values, family.num_levels, self.num_layers)
             if isinstance(family, GaussianLeaves):
-                _set_units(family, checked[name], units, fitted)
-            family.assign({key: value[: family.num_levels] for key, value in checked[name].items()})
-        if self.shortcut is not None:
-            self._check_root(checked)
+                _set_units(family, given, units.get(name), fitted)
+            family.assign({key: value[: family.num_levels] for key, value in given.items()})
+            self._check_root(family, given)
 
-    def _check_root(self, given: Mapping[str, Natural]) -> None:
+    def _check_root(self, family: Leaves, given: Natural) -> None:
         """With a shortcut the root's leaves follow from the others; given ones must not say otherwise."""
-        for family, natural in zip(self.families, self.naturals(), strict=True):
-            for key, value in family.export(natural).items():
-                theirs = given[family.attribute.name][key]
-                if len(theirs) == len(value) and not torch.allclose(theirs[-1], value[-1], rtol=1e-4, atol=1e-6):
+        weights = self.shortcut_weights()
+        if weights is None:
+            return
+        for key, combined in family.export(family.combine(family.natural(), weights)).items():
+            if len(given[key]) == self.num_layers:
+                # Compared in units of the data: nothing is near or far by itself.
+                center = family.center if isinstance(family, GaussianLeaves) and key == "mean" else 0.0
+                spread = family.spread if isinstance(family, GaussianLeaves) else 1.0
+                theirs, ours = (given[key][-1] - center) / spread, (combined[0] - center) / spread
+                if not torch.allclose(theirs, ours, rtol=1e-4, atol=1e-4):
                     raise InputError(
                         f"leaves of '{family.attribute.name}': '{key}' of the root is combined from the other levels "
                         f"by the shortcut and cannot be set otherwise; give levels 0 … {self.num_layers - 2} only"
                     )
 
 
-def _set_units(family: GaussianLeaves, given: Natural, units: Mapping[str, Any] | None, fitted: bool) -> None:
+def _set_units(family: GaussianLeaves, given: Natural, units: Any, fitted: bool) -> None:
     name = family.attribute.name
-    if units is not None and name in units:
-        center, spread = torch.as_tensor(units[name], dtype=torch.float64).tolist()
-        if not (spread > 0 and spread < float("inf") and abs(center) < float("inf")):
-            raise InputError(f"units of '{name}' must be a finite centre and a positive spread, got {[center, spread]}")
+    if units is not None:
+        numbers = as_numbers(f"units of '{name}'", units)
+        center, spread = numbers.tolist() if numbers.shape == (2,) else (math.nan, math.nan)
+        if not (math.isfinite(center) and math.isfinite(spread) and spread > 0):
+            raise InputError(f"units of '{name}' must be a finite centre and a positive spread, got {numbers.tolist()}")
         family.center, family.spread = center, spread
     elif not fitted:
         # No data seen: measure in the sharpest given state, so that no given deviation falls below the floor.

@@ -70,4 +70,5 @@ def leave_one_out(
     if hidden is None:
         hidden = torch.ones(len(roots), batch.x.shape[1], dtype=torch.bool)
     for extended, position in echo_free(batch, roots, hidden, hierarchy.num_layers, budget):
-        yield hierarchy(extended).log_hidden[position]
+        log_hidden: Tensor = hierarchy(extended).log_hidden
+        yield log_hidden[position.to(log_hidden.device)]

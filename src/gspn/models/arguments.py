@@ -56,16 +56,21 @@ def check_training(settings: dict[str, Any]) -> None:
         check_real("clip", settings["clip"], 0.0, math.inf, low_open=True)
     check_integer("patience", settings["patience"], 1)
     check_integer("n_init", settings["n_init"], 1)
-    check_integer("seed", settings["seed"], 0)
+    check_integer("seed", settings["seed"], 0, 2**63 - 1)
 
 
-def check_integer(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} must be an integer of at least {least}, got {value!r}")
+def check_integer(name: str, value: Any, least: int, most: int | None = None) -> None:
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is None or number < least or (most is not None and number > most):
+        bounds = f"of at least {least}" if most is None else f"between {least} and {most}"
+        raise InputError(f"{name} must be an integer {bounds}, got {value!r}")
 
 
 def check_real(name: str, value: Any, low: float, high: float, *, low_open: bool = False) -> None:
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        number = math.inf
     if not (low <= number <= high) or math.isinf(number) or (low_open and number == low):
         bounds = f"{'above' if low_open else 'at least'} {low:g}" + (
             "" if math.isinf(high) else f" and at most {high:g}"

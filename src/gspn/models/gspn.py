@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ from gspn.models.arguments import TRAINING, check_structure, check_training
 from gspn.models.compatibility import check_edge_types, check_magnitudes
 from gspn.queries.likelihood import leave_one_out_nll, log_likelihood, log_prob_hidden
 from gspn.training import Checkpoint, Progress, Settings, join_processes, mean_loss, train
+from gspn.training.files import digest
 
 VALIDATION_ROOTS = 2_000
 """Vertices on which the leave-one-out NLL is computed at the end of training."""
@@ -34,6 +36,9 @@ _NUMBERS_AT_ONCE = 40_000_000
 
 _INITIAL_SCORE_GRAPHS = 1_000
 """Graphs on which several initialisations are compared."""
+
+_START = 2
+"""Names the stream of random numbers from which starting points are drawn."""
 
 Graphs: TypeAlias = Data | Sequence[Data] | GraphDataset
 
@@ -123,11 +128,19 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
 
     def set_params(self, **params: Any) -> Self:
         """Set constructor arguments; a new structure means new parameters, so the model is unfitted afterwards."""
-        dtype, device = self.hierarchy.raw_prior.dtype, self.hierarchy.raw_prior.device
-        BaseEstimator.set_params(self, **params)
-        if params:
+        if not params:
+            return self
+        before, like = self.arguments(), self.hierarchy.raw_prior
+        try:
+            BaseEstimator.set_params(self, **params)
             self._build()
-            self.to(device=device, dtype=dtype)
+        except BaseException:
+            # Refused arguments leave the model as it was.
+            self.__dict__.update(before)
+            raise
+        self.to(device=like.device, dtype=like.dtype)
+        for result in ("history_", "leave_one_out_nll_"):
+            self.__dict__.pop(result, None)
         return self
 
     # Training.
@@ -151,42 +164,58 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         """
         settings = self._settings(overrides)
         training, held_out = self._pack(graphs), None if validation is None else self._pack(validation)
+        before, done = copy.deepcopy(self.state_dict()), Progress()
+        try:
+            self._train(training, held_out, settings, done, checkpoint, progress, warm_start)
+        except BaseException:
+            # Ctrl-C after some epochs leaves what they taught; before that, the model is what it was.
+            if not done.epoch:
+                self.load_state_dict(before)
+                raise
+            self._keep(done)
+            raise
+        self._keep(done)
+        return self
+
+    def _keep(self, done: Progress) -> None:
+        self._fitted.fill_(True)
+        self.history_ = done.history
+        self.leave_one_out_nll_ = (done.results or {}).get("leave_one_out_nll")
+
+    def _train(
+        self,
+        training: GraphDataset,
+        validation: GraphDataset | None,
+        settings: dict[str, Any],
+        done: Progress,
+        checkpoint: str | Path | None,
+        show_progress: bool,
+        warm_start: bool,
+    ) -> None:
         processes = join_processes()
         objective = objective_for(self.hierarchy, settings["objective"], settings["mask_rate"], settings["seed"])
         if warm_start:
             self._require_fitted()
         else:
-            self._initialise(
-                training, settings["n_init"], settings["seed"], lambda d: mean_loss(objective, d, processes)
-            )
-        for data in (training, held_out):
+            self._initialise(training, settings, lambda data: mean_loss(objective, data, processes))
+        for data in (training, validation):
             if data is not None:
                 check_magnitudes(self.hierarchy, data)
         kept = None
         if checkpoint is not None:
-            kept = Checkpoint.at(checkpoint, self._identity(settings, training, held_out, warm_start))
-        done = Progress()
-        try:
-            train(
-                self.hierarchy,
-                objective,
-                training,
-                held_out,
-                Settings(**{name: settings[name] for name in Settings.__dataclass_fields__}),
-                processes,
-                done,
-                checkpoint=kept,
-                show_progress=progress,
-                at_end=lambda: self._final_results(held_out, settings["seed"]),
-            )
-            self._fitted.fill_(True)
-        finally:
-            # Ctrl-C after some epochs leaves a usable model.
-            if done.epoch:
-                self._fitted.fill_(True)
-            self.history_ = done.history
-            self.leave_one_out_nll_ = (done.results or {}).get("leave_one_out_nll")
-        return self
+            kept = Checkpoint.at(checkpoint, self._identity(settings, training, validation, warm_start))
+        train(
+            self.hierarchy,
+            objective,
+            training,
+            validation,
+            Settings(**{name: settings[name] for name in Settings.__dataclass_fields__}),
+            processes,
+            done,
+            checkpoint=kept,
+            show_progress=show_progress,
+            at_end=lambda: self._final_results(validation, settings["seed"]),
+        )
 
     def _settings(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         unknown = sorted(set(overrides) - set(TRAINING))
@@ -194,20 +223,22 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
             raise InputError(f"fit cannot override {', '.join(unknown)}; it takes {', '.join(TRAINING)}")
         settings = self.arguments() | dict(overrides)
         check_training(settings)
-        return settings
+        # Plain numbers: a numpy float32 as lr would otherwise train differently from the number it is saved as.
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
 
     def _initialise(
-        self, training: GraphDataset, n_init: int, seed: int, score: Callable[[GraphDataset], float]
+        self, training: GraphDataset, settings: Mapping[str, Any], score: Callable[[GraphDataset], float]
     ) -> None:
         """Draw `n_init` starting points and keep the one with the lowest loss on a sample of the graphs."""
-        entries = training.entries()
+        n_init, seed = settings["n_init"], settings["seed"]
+        entries, sample = training.entries(), training
         self.hierarchy.set_units(entries)
-        sample = training
         if len(training) > _INITIAL_SCORE_GRAPHS:
-            sample = training[torch.randperm(len(training), generator=keyed_generator(seed))[:_INITIAL_SCORE_GRAPHS]]
+            order = torch.randperm(len(training), generator=keyed_generator(seed, _START))
+            sample = training[order[:_INITIAL_SCORE_GRAPHS]]
         best, best_score = None, float("inf")
         for number in range(n_init):
-            self.hierarchy.initialise(entries, keyed_generator(seed, number))
+            self.hierarchy.initialise(entries, keyed_generator(seed, _START, number))
             if n_init > 1 and (loss := score(sample)) < best_score:
                 best, best_score = copy.deepcopy(self.hierarchy.state_dict()), loss
         if best is not None:
@@ -224,7 +255,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
             "dtype": str(self.hierarchy.raw_prior.dtype),
             "training data": training.digest(),
             "validation data": None if validation is None else validation.digest(),
-            "starting weights": saving.digest(self.hierarchy.state_dict()) if warm_start else None,
+            "starting weights": digest(self.hierarchy.state_dict()) if warm_start else None,
         }
 
     def _final_results(self, validation: GraphDataset | None, seed: int) -> dict[str, float]:
@@ -335,8 +366,11 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
 
 
 def _numbers(vertices: Sequence[int] | Tensor, num_vertices: int) -> Tensor:
-    numbers = torch.as_tensor(vertices).reshape(-1)
-    if numbers.numel() and (numbers.is_floating_point() or numbers.dtype == torch.bool):
+    try:
+        numbers = torch.as_tensor(vertices).reshape(-1)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"vertices must be integers, got {vertices!r}") from error
+    if numbers.numel() and (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool):
         raise InputError(f"vertices must be integers, got {numbers.dtype}")
     outside = (numbers < 0) | (numbers >= num_vertices)
     if outside.any():

@@ -15,18 +15,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from gspn.attributes import Schema
 from gspn.circuits.structure import Unit, circuit_from_json, circuit_to_json
 from gspn.errors import CheckpointError, InputError
-from gspn.training.files import read_tensors, replace_file, sync_folder, tensor_bytes, write_through
+from gspn.training.files import misfits, read_tensors, replace_file, sync_folder, tensor_bytes, write_through
 
 if TYPE_CHECKING:
     from gspn.models.gspn import GSPN
 
 FORMAT = 1
-_KEYS = {"format", "gspn", "model", "dtype", "settings", "fitted", "history", "results", "tensors"}
+_NEW = "model.safetensors.new"
+_KINDS: dict[str, type] = {
+    "format": int,
+    "gspn": str,
+    "model": str,
+    "dtype": str,
+    "settings": dict,
+    "fitted": bool,
+    "history": list,
+    "results": dict,
+    "tensors": str,
+}
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -46,11 +56,24 @@ def save(model: GSPN, folder: Path) -> None:
         "results": {"leave_one_out_nll": getattr(model, "leave_one_out_nll_", None)},
         "tensors": hashlib.sha256(tensors).hexdigest(),
     }
-    new = folder / "model.safetensors.new"
+    _finish_earlier_save(folder)
+    new = folder / _NEW
     write_through(new, tensors)
     replace_file(folder / "model.json", json.dumps(description, indent=1).encode())
     os.replace(new, folder / "model.safetensors")
     sync_folder(folder)
+
+
+def _finish_earlier_save(folder: Path) -> None:
+    """Where a crash came between the JSON and the last move, the tensors still to be moved are the only good ones."""
+    new = folder / _NEW
+    if new.exists() and (folder / "model.json").exists():
+        try:
+            wanted = json.loads((folder / "model.json").read_bytes())["tensors"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return  # not ours to repair; it is about to be replaced
+        if hashlib.sha256(new.read_bytes()).hexdigest() == wanted:
+            os.replace(new, folder / "model.safetensors")
 
 
 def load(folder: str | Path) -> GSPN:
@@ -58,23 +81,21 @@ def load(folder: str | Path) -> GSPN:
     from gspn.models.gspn import GSPN
 
     folder = Path(folder)
-    description = _read_description(folder / "model.json")
+    path = folder / "model.json"
+    description = _read_description(path)
     models = {"GSPN": GSPN}
     if description["model"] not in models:
-        raise CheckpointError(f"{folder / 'model.json'} describes a {description['model']!r}, which is not known here")
+        raise CheckpointError(f"{path} describes a {description['model']!r}, which is not known here")
     if description["dtype"] not in _DTYPES:
-        raise CheckpointError(
-            f"{folder / 'model.json'} names the dtype {description['dtype']!r}, which is not known here"
-        )
+        raise CheckpointError(f"{path} names the dtype {description['dtype']!r}, which is not known here")
     try:
-        settings = settings_from_json(description["settings"])
-        model = models[description["model"]](**settings)
-    except (InputError, TypeError, KeyError, AttributeError) as error:
-        raise CheckpointError(f"{folder / 'model.json'} describes a model that cannot be built: {error}") from error
+        model = models[description["model"]](**settings_from_json(description["settings"]))
+    except (InputError, TypeError, KeyError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+        raise CheckpointError(f"{path} describes a model that cannot be built: {error}") from error
     model.to(_DTYPES[description["dtype"]])
     _put_tensors(model, folder, description["tensors"])
-    model._fitted.fill_(bool(description["fitted"]))
-    if model.__sklearn_is_fitted__():
+    model._fitted.fill_(description["fitted"])
+    if description["fitted"]:
         model.history_ = description["history"]
         model.leave_one_out_nll_ = description["results"].get("leave_one_out_nll")
     return model
@@ -85,24 +106,26 @@ def _read_description(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} does not exist; gspn.load takes the folder that save wrote")
     try:
         description = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(description, dict) or "format" not in description:
         raise CheckpointError(f"{path} does not describe a gspn model")
     if description["format"] != FORMAT:
         raise CheckpointError(f"{path} has format {description['format']!r}, this version reads format {FORMAT}")
-    if set(description) != _KEYS:
-        raise CheckpointError(f"{path} has unknown or missing keys: {sorted(set(description) ^ _KEYS)}")
+    if set(description) != set(_KINDS):
+        raise CheckpointError(f"{path} has unknown or missing keys: {sorted(set(description) ^ set(_KINDS))}")
+    for key, kind in _KINDS.items():
+        if type(description[key]) is not kind:
+            raise CheckpointError(f"{path}: {key} must be a {kind.__name__}, got {description[key]!r}")
     return description
 
 
 def _put_tensors(model: GSPN, folder: Path, digest: str) -> None:
-    for name in ("model.safetensors", "model.safetensors.new"):
+    for name in ("model.safetensors", _NEW):
         path = folder / name
         if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
             tensors, _ = read_tensors(path)
-            mine = model.hierarchy.state_dict()
-            wrong = sorted(set(mine) ^ set(tensors)) or [k for k in mine if mine[k].shape != tensors[k].shape]
+            wrong = misfits(tensors, model.hierarchy.state_dict())
             if wrong:
                 raise CheckpointError(f"{path} does not fit {folder / 'model.json'}: tensors {', '.join(wrong)}")
             model.hierarchy.load_state_dict(tensors)
@@ -129,8 +152,3 @@ def settings_from_json(plain: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("template") is not None:
         settings["template"] = circuit_from_json(settings["template"])
     return settings
-
-
-def digest(tensors: Mapping[str, Tensor]) -> str:
-    """A fingerprint of named tensors."""
-    return hashlib.sha256(tensor_bytes(dict(sorted(tensors.items())))).hexdigest()

@@ -15,8 +15,8 @@ from gspn.hierarchy.objectives import leave_one_out
 @torch.no_grad()
 def log_likelihood(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Tensor:
     """[len(vertices)] log P(x_v | tree below v): the paper's pseudo-likelihood."""
-    likelihood: Tensor = hierarchy(batch).log_likelihood[vertices]
-    return likelihood
+    likelihood: Tensor = hierarchy(batch).log_likelihood
+    return likelihood[vertices.to(likelihood.device)]
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gspn.errors import CheckpointError
-from gspn.training.files import read_tensors, replace_file, tensor_bytes
+from gspn.training.files import digest, misfits, read_tensors, replace_file, tensor_bytes
 
 FORMAT = 1
 
@@ -38,7 +38,7 @@ class Checkpoint:
         tensors |= {f"best/{name}": value for name, value in best.items()}
         for number, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer/{number}/{name}": value for name, value in state.items()}
-        note = {"format": FORMAT, "identity": dict(self.identity), "progress": progress}
+        note = {"format": FORMAT, "identity": dict(self.identity), "progress": progress, "digest": digest(tensors)}
         replace_file(self.path, tensor_bytes(tensors, note))
 
     def load(
@@ -48,34 +48,54 @@ class Checkpoint:
         if not self.path.exists():
             return None
         tensors, note = read_tensors(self.path)
-        self._check(note)
+        self._check_note(note)
+        if note["digest"] != digest(tensors):
+            raise CheckpointError(f"{self.path} is damaged: its tensors are not those that were written")
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimizer": {}}
         for name, value in tensors.items():
             part, _, rest = name.partition("/")
-            parts[part][rest] = value
+            parts.setdefault(part, {})[rest] = value
+        progress: dict[str, Any] = note["progress"]
+        self._check_parts(parts, module, optimizer, started=progress.get("epoch") != 0)
         module.load_state_dict(parts["module"])
         states: dict[int, dict[str, Tensor]] = {}
         for name, value in parts["optimizer"].items():
             number, _, key = name.partition("/")
             states.setdefault(int(number), {})[key] = value
         optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
-        progress: dict[str, Any] = note["progress"]
         return parts["best"], progress
 
-    def _check(self, note: Any) -> None:
-        if not isinstance(note, dict) or set(note) != {"format", "identity", "progress"}:
+    def _check_note(self, note: Any) -> None:
+        if not isinstance(note, dict) or "format" not in note:
             raise CheckpointError(f"{self.path} is not a checkpoint of this library")
         if note["format"] != FORMAT:
             raise CheckpointError(f"{self.path} has checkpoint format {note['format']}, this version reads {FORMAT}")
+        if set(note) != {"format", "identity", "progress", "digest"}:
+            raise CheckpointError(f"{self.path} is not a checkpoint of this library")
         mine, theirs = dict(self.identity), note["identity"]
+        if not isinstance(theirs, dict) or not isinstance(note["progress"], dict):
+            raise CheckpointError(f"{self.path} is damaged: its note is not understood")
         different = [name for name in sorted(set(mine) | set(theirs)) if mine.get(name) != theirs.get(name)]
         if different:
-            what = "; ".join(
-                f"{name}: {_brief(theirs.get(name))} there, {_brief(mine.get(name))} here" for name in different
-            )
+            what = "; ".join(f"{n}: {_brief(theirs.get(n))} there, {_brief(mine.get(n))} here" for n in different)
             raise CheckpointError(
                 f"{self.path} belongs to another run ({what}); delete it or name another file to start afresh"
             )
+
+    def _check_parts(
+        self, parts: dict[str, dict[str, Tensor]], module: nn.Module, optimizer: torch.optim.Optimizer, started: bool
+    ) -> None:
+        """All of a run's tensors, and no others."""
+        weights = module.state_dict()
+        wrong = sorted(set(parts) - {"module", "best", "optimizer"})
+        wrong += misfits(parts["module"], weights) + misfits(parts["best"], weights)
+        if parts["optimizer"] or started:
+            moments: dict[str, Tensor] = {}
+            for number, p in enumerate(p for group in optimizer.param_groups for p in group["params"]):
+                moments |= {f"{number}/exp_avg": p, f"{number}/exp_avg_sq": p, f"{number}/step": torch.tensor(0.0)}
+            wrong += misfits(parts["optimizer"], moments)
+        if wrong:
+            raise CheckpointError(f"{self.path} is damaged: it lacks, or has too many of, {', '.join(wrong)}")
 
 
 def _brief(value: Any) -> str:

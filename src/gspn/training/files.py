@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -42,8 +43,16 @@ def sync_folder(folder: Path) -> None:
 
 def tensor_bytes(tensors: Mapping[str, Tensor], note: Mapping[str, Any] | None = None) -> bytes:
     """Tensors, and a JSON note beside them, in the safetensors format."""
-    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    return save(plain, metadata=None if note is None else {"note": json.dumps(note)})
+    return save(_plain(tensors), metadata=None if note is None else {"note": json.dumps(note)})
+
+
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """A fingerprint of named tensors."""
+    return hashlib.sha256(save(_plain(tensors))).hexdigest()
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
@@ -56,5 +65,12 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
         raise CheckpointError(f"{path} is not readable as safetensors: {error}") from error
     try:
         return tensors, json.loads(metadata["note"]) if "note" in metadata else None
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise CheckpointError(f"the note in {path} is not valid JSON: {error}") from error
+
+
+def misfits(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
+    """Names that one side lacks, or that differ in shape or dtype."""
+    shared = set(tensors) & set(wanted)
+    changed = {n for n in shared if (tensors[n].shape, tensors[n].dtype) != (wanted[n].shape, wanted[n].dtype)}
+    return sorted((set(tensors) ^ set(wanted)) | changed)

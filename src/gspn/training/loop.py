@@ -12,13 +12,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from gspn.errors import GSPNError
+from gspn.errors import CheckpointError, GSPNError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.draws import keyed_generator
 from gspn.graphs.masks import FIXED
@@ -27,6 +28,9 @@ from gspn.training.checkpoint import Checkpoint
 from gspn.training.processes import Processes
 
 _log = logging.getLogger(__name__)
+
+_ORDER = 1
+"""Names the stream of random numbers that orders the graphs of an epoch."""
 
 _EVALUATED_AT_ONCE = 200_000
 """Vertices and edges of one evaluation chunk."""
@@ -57,6 +61,26 @@ class Progress:
     results: dict[str, float] | None = None
     """What is computed once at the end; None while the run is not finished."""
 
+    def restore(self, kept: dict[str, Any], path: Path) -> None:
+        """Take over what `asdict` gave when it was kept in the file."""
+        if set(kept) != set(_KEPT):
+            raise CheckpointError(f"{path} is damaged: {sorted(set(kept) ^ set(_KEPT))} is not understood")
+        for name, kind in _KEPT.items():
+            if not isinstance(kept[name], kind):
+                raise CheckpointError(f"{path} is damaged: its {name} is {kept[name]!r}")
+        vars(self).update(kept)
+
+
+_KEPT: dict[str, Any] = {
+    "epoch": int,
+    "best_validation": float | None,
+    "best_epoch": int,
+    "stopped_early": bool,
+    "history": list,
+    "results": dict | None,
+}
+"""What a kept Progress consists of."""
+
 
 def train(
     module: nn.Module,
@@ -79,7 +103,7 @@ def train(
     run = _Run(module, objective, training, validation, settings, processes, progress)
     if checkpoint and (kept := checkpoint.load(module, run.optimizer)):
         run.best = kept[0]
-        vars(progress).update(kept[1])
+        progress.restore(kept[1], checkpoint.path)
         _log.info("continuing after epoch %d", progress.epoch)
     if progress.epoch > settings.epochs:
         _log.warning("the checkpoint holds %d epochs, more than the %d asked for", progress.epoch, settings.epochs)
@@ -107,6 +131,8 @@ def train(
         save()
         if progress.epoch:
             module.load_state_dict(run.best)
+    # No process may look for the checkpoint again before it is written.
+    processes.wait()
 
 
 class _Run:
@@ -131,7 +157,7 @@ class _Run:
     def epoch(self, after_batch: Callable[[], None]) -> dict[str, Any]:
         """One pass over the training graphs and, where there is one, over the validation set; gives its record."""
         start, epoch = time.perf_counter(), self.progress.epoch
-        order = torch.randperm(len(self.training), generator=keyed_generator(self.settings.seed, epoch))
+        order = torch.randperm(len(self.training), generator=keyed_generator(self.settings.seed, _ORDER, epoch))
         total, terms = 0.0, 0
         for number, graph_ids in enumerate(order.split(self.settings.batch_size)):
             loss, count = self.step(graph_ids)
@@ -152,11 +178,12 @@ class _Run:
         progress.history.append(record)
         progress.epoch += 1
         validation = record.get("validation")
-        if validation is not None and progress.best_validation is not None and validation >= progress.best_validation:
-            progress.stopped_early = record["epoch"] - progress.best_epoch >= self.settings.patience
-        else:
+        # Asked this way round, a validation loss that is no number is no improvement.
+        if validation is None or progress.best_validation is None or validation < progress.best_validation:
             progress.best_validation, progress.best_epoch = validation, record["epoch"]
             self.best = copy.deepcopy(self.module.state_dict())
+        else:
+            progress.stopped_early = record["epoch"] - progress.best_epoch >= self.settings.patience
 
     def step(self, graph_ids: Tensor) -> tuple[float, int]:
         """One update from a batch of graphs; gives the sum of losses and the number of terms over all processes."""
@@ -176,6 +203,10 @@ class _Run:
             for p in parameters:
                 if p.grad is not None:
                     p.grad /= all_terms
+            if not all(torch.isfinite(p.grad).all() for p in parameters if p.grad is not None):
+                raise GSPNError(
+                    f"a gradient is no number in epoch {self.progress.epoch}; try a smaller lr, or another seed"
+                )
             if self.settings.clip is not None:
                 nn.utils.clip_grad_norm_(parameters, self.settings.clip)
             self.optimizer.step()

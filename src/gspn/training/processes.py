@@ -32,6 +32,11 @@ class Processes:
         result: list[float] = total.tolist()
         return result
 
+    def wait(self) -> None:
+        """Until all processes have come here."""
+        if self.number > 1:
+            dist.barrier()
+
     def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
         """Replace every gradient by its sum over all processes, in one exchange."""
         if self.number == 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -89,17 +89,18 @@ class Leaves(nn.Module, ABC):
         log_density = self.log_density_of(natural, x.masked_fill(missing, 0.0))
         return log_density.masked_fill(missing[None, :, None], 0.0)
 
-    def check_exported(self, exported: Mapping[str, Tensor], num_levels: int) -> Natural:
-        """Exported parameters as float64 tensors, or an error that names what is wrong with them."""
+    def check_exported(self, exported: Mapping[str, Any], *num_levels: int) -> Natural:
+        """Exported parameters of one of the given numbers of levels, or an error that names what is wrong with them."""
         name = self.attribute.name
         if set(exported) != set(self.exported):
-            raise InputError(f"leaves of '{name}' need {list(self.exported)}, got {sorted(exported)}")
-        checked = {key: torch.as_tensor(value, dtype=torch.float64).detach() for key, value in exported.items()}
-        shapes = {key: tuple(value.shape[1:]) for key, value in self.export(self.natural()).items()}
-        for key, value in checked.items():
-            if tuple(value.shape) != (num_levels, *shapes[key]):
-                wanted = [num_levels, *shapes[key]]
-                raise InputError(f"leaves of '{name}': '{key}' has shape {list(value.shape)} instead of {wanted}")
+            raise InputError(f"leaves of '{name}' need {list(self.exported)}, got {sorted(map(str, exported))}")
+        checked = {key: as_numbers(f"leaves of '{name}': '{key}'", value) for key, value in exported.items()}
+        levels = {value.shape[0] if value.dim() else 0 for value in checked.values()}
+        wanted = max(levels) if len(levels) == 1 and levels <= set(num_levels) else min(num_levels)
+        for key, like in self.export(self.natural()).items():
+            value, shape = checked[key], [wanted, *like.shape[1:]]
+            if list(value.shape) != shape:
+                raise InputError(f"leaves of '{name}': '{key}' has shape {list(value.shape)} instead of {shape}")
             if not torch.isfinite(value).all():
                 raise InputError(f"leaves of '{name}': '{key}' must be finite")
         return checked
@@ -117,3 +118,17 @@ def at_level(natural: Natural, level: int) -> Natural:
 def with_level(natural: Natural, another: Natural) -> Natural:
     """Another level put on top."""
     return {name: torch.cat([value, another[name]]) for name, value in natural.items()}
+
+
+def as_numbers(name: str, value: Any) -> Tensor:
+    """Given numbers as a float64 tensor."""
+    try:
+        return torch.as_tensor(value, dtype=torch.float64).detach().cpu()
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise InputError(f"{name} must be an array of numbers: {error}") from error
+
+
+def as_mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name} must be a mapping by name, got {type(value).__name__}")
+    return value

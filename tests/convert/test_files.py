@@ -1,0 +1,155 @@
+"""Tables in files: CSV, TSV and Parquet there and back, ids as text, and files that cannot be used."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_datasets import assert_same, datasets
+from small_tables import ONE, names_of, read_back, targets_of
+
+from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
+from gspn.convert.frames import graph_table, to_tables
+from gspn.convert.tables import from_tables
+from gspn.errors import InputError, MissingExtraError
+from gspn.graphs.dataset import GraphDataset
+
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(alphabet="ab01-. ,\"'NAé", min_size=1, max_size=4).map("v{}".format)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv", ".parquet"])
+@settings(max_examples=25)
+@given(dataset=datasets(names=TEXT) | datasets(names=INTEGERS))
+def test_round_trip_through_files(dataset: GraphDataset, ending: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    paths = {name: folder / f"{name}{ending}" for name in ("nodes", "edges", "targets")}
+    tables = dict(zip(paths, (*to_tables(dataset, directed=True), graph_table(dataset)), strict=True))
+    for name, table in tables.items():
+        if ending == ".parquet":
+            table.to_parquet(paths[name])
+        else:
+            table.to_csv(paths[name], index=False, sep="\t" if ending == ".tsv" else ",")
+    types = None if dataset.edge_type is None else range(4)
+    again = read_back(dataset, *paths.values(), directed=True, edge_types=types)
+    assert_same(again, dataset, in_order=True)
+
+
+def test_text_ids_of_files_stay_text(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,a\n007,0.5\n7,1.5\nNA,\n", encoding="utf-8")
+    (tmp_path / "edges.csv").write_text("source,target\n7,007\nNA,7\n", encoding="utf-8")
+    dataset = from_tables(tmp_path / "nodes.csv", str(tmp_path / "edges.csv"), directed=True)
+    assert names_of(dataset) == ["007", "7", "NA"]
+    assert dataset[0].edge_index.tolist() == [[1, 2], [0, 1]]
+    assert dataset.x.isnan().flatten().tolist() == [False, False, True]
+
+
+def test_numbers_of_files_meet_numbers_of_frames(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,g,a\n1,5,0.5\n2,5,1.5\n-3,6,1.5\n", encoding="utf-8")
+    (tmp_path / "edges.csv").write_text("source,target,g\n2,1,5\n-3,-3,6\n", encoding="utf-8")
+    (tmp_path / "targets.csv").write_text("g,label\n6,x\n5,y\n", encoding="utf-8")
+    frames = [pd.read_csv(tmp_path / f"{name}.csv") for name in ("nodes", "edges", "targets")]
+    paths = [tmp_path / f"{name}.csv" for name in ("nodes", "edges", "targets")]
+    for nodes, edge_table, targets in [(frames[0], paths[1], paths[2]), (paths[0], frames[1], frames[2]), paths]:
+        dataset = from_tables(nodes, edge_table, graph="g", targets=targets, directed=True)
+        assert names_of(dataset) == [1, 2, -3]
+        assert [graph.edge_index.tolist() for graph in dataset] == [[[1], [0]], [[0], [0]]]
+        assert targets_of(dataset) == [1, 0]
+
+
+def test_files_of_text_next_to_numbers_name_the_right_row(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,a\n1,0.5\n2,1.5\n", encoding="utf-8")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,x\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"edges\.csv, row 1: target 'x' is no id of .*nodes\.csv$"):
+        from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv")
+
+
+def test_a_schema_tells_how_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,code,y\n1,01,None\n2,NA,n/a\n3,,\n", encoding="utf-8")
+    schema = Schema([Categorical("code", ["01", "NA"])])
+    dataset = from_tables(tmp_path / "nodes.csv", None, schema, y="y", target_attribute=Categorical("t", ["None"]))
+    np.testing.assert_equal(dataset.x.tolist(), [[0], [1], [np.nan]])
+    np.testing.assert_equal(targets_of(dataset), [0, np.nan, np.nan])
+
+
+def test_one_bad_cell_of_a_file_is_named(tmp_path: Path) -> None:
+    schema = Schema([Continuous("c"), Binary("b"), Categorical("k", [6, 5])])
+    good = "id,c,b,k\n1,0.5,true,6\n2,,,\n3,1.5,0,5\n"
+    (tmp_path / "nodes.csv").write_text(good, encoding="utf-8")
+    (tmp_path / "edges.csv").write_text("source,target,d,k\n1,2,True,01\n2,3,?,02\n", encoding="utf-8")
+    (tmp_path / "targets.csv").write_text("g,t\n0,1\n1,x\n", encoding="utf-8")
+    dataset = from_tables(tmp_path / "nodes.csv", None, schema)
+    np.testing.assert_equal(dataset.x.tolist(), [[0.5, 1, 0], [np.nan] * 3, [1.5, 0, 1]])
+    types = from_tables(
+        tmp_path / "nodes.csv", tmp_path / "edges.csv", schema, edge_type="k", edge_types=["02", "01"], ignore="d"
+    )
+    assert types[0].edge_type.tolist() == [1, 1, 0, 0]
+    with pytest.raises(InputError, match=r"edges\.csv, row 1, attribute 'd': '\?' is neither True nor False"):
+        from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", schema, directed="d", ignore="k")
+    nodes = pd.DataFrame({"id": [1, 2], "g": [0, 1], "a": [0.5, 1.5]})
+    with pytest.raises(InputError, match=r"targets\.csv, row 1, attribute 'n': 'x' is no number"):
+        from_tables(nodes, None, graph="g", targets=tmp_path / "targets.csv", target_attribute=Count("n"))
+    for column, bad, message in [
+        (1, "high", "attribute 'c': 'high' is no number"),
+        (2, "yes", "attribute 'b': 'yes' is neither True nor False"),
+        (3, "x", "attribute 'k': 'x' is none of the categories 6, 5"),
+    ]:
+        rows = [line.split(",") for line in good.splitlines()]
+        rows[3][column] = bad
+        (tmp_path / "bad.csv").write_text("\n".join(map(",".join, rows)), encoding="utf-8")
+        with pytest.raises(InputError, match=rf"bad\.csv, row 2, {message}"):
+            from_tables(tmp_path / "bad.csv", None, schema)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        (
+            "nodes.txt",
+            b"id,a\n1,2\n",
+            r"nodes.txt: files of tables end in \.csv, \.csv\.gz, \.tsv, \.tsv\.gz, \.parquet",
+        ),
+        ("absent.csv", None, "absent.csv: there is no such file"),
+        ("absent.parquet", None, "absent.parquet: there is no such file"),
+        ("empty.csv", b"", r"empty.csv cannot be read: No columns"),
+        ("ragged.csv", b"id,a\n1,2\n1,2,3\n", r"ragged.csv cannot be read: .*"),
+        ("long.csv", b"id,a\n1,2,3\n4,5,6\n", r"long.csv cannot be read: Length of header or names does not match"),
+        ("twice.csv", b"id,a,a\n1,2,3\n", "twice.csv cannot be read: column 'a' occurs twice; rename one"),
+        ("broken.csv.gz", b"id,a\n1,2\n", r"broken.csv.gz cannot be read: Not a gzipped file"),
+        ("broken.parquet", b"id,a\n1,2\n", r"broken.parquet cannot be read: "),
+        ("latin.csv", b"id,a\n1,\xff\n", r"latin.csv cannot be read: 'utf-8' codec"),
+        ("gap.csv", b"id,a\n1,0.5\n,1.5\n", r"gap.csv, row 1: the id \(column 'id'\) is missing"),
+        ("text.csv", b"id,a\n1,0.5\n2,high\n", r"text.csv, row 1, attribute 'a': 'high' is no number"),
+        ("header.csv", b"id,a\n", "header.csv has no rows, so there is no graph"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, file: str, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        from_tables(tmp_path / file, None, ONE)
+
+
+@pytest.mark.parametrize(("package", "extra"), [("pandas", r"gspn\[tables\]"), ("pyarrow", r"gspn\[tables\]")])
+def test_missing_packages(package: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    original = builtins.__import__
+
+    def without(name: str, *arguments: Any, **keywords: Any) -> Any:
+        if name.split(".")[0] == package:
+            raise ImportError(name)
+        return original(name, *arguments, **keywords)
+
+    def fail(path: Path) -> None:
+        raise ImportError("pyarrow")
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(pd, "read_parquet", fail)
+    (tmp_path / "nodes.parquet").touch()
+    with pytest.raises(MissingExtraError, match=f"{package}, which is not installed: pip install '{extra}'"):
+        from_tables(tmp_path / "nodes.parquet")

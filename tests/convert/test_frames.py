@@ -1,0 +1,173 @@
+"""To tables: round trips, types of columns, tables of results, and every refusal."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small_datasets import SCHEMA, assert_same, datasets, undirected
+from small_graphs import EVERY_KIND, draw_graphs
+from small_tables import NODES, TWO, edges, read_back
+
+from gspn.convert.frames import graph_table, to_tables, vertex_table
+from gspn.convert.tables import from_tables
+from gspn.errors import InputError
+from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.pack import pack
+
+
+@given(datasets(), st.sampled_from([True, "one way"]))
+def test_round_trip(dataset: GraphDataset, directed: bool | str) -> None:
+    nodes, edge_table = to_tables(dataset, directed=directed)
+    again = read_back(dataset, nodes, edge_table, graph_table(dataset), directed=directed)
+    assert_same(again, dataset, in_order=directed is True)
+
+
+@given(datasets())
+def test_round_trip_of_undirected_graphs(dataset: GraphDataset) -> None:
+    dataset = undirected(dataset)
+    nodes, edge_table = to_tables(dataset)
+    assert len(edge_table) < int(dataset.num_edges_per_graph().sum()) or bool(
+        (edge_table.source == edge_table.target).all()
+    )
+    assert_same(read_back(dataset, nodes, edge_table, graph_table(dataset)), dataset)
+
+
+def test_types_of_the_columns() -> None:
+    x = torch.tensor([[0.5, 1, 2, 1, 3], [torch.nan] * 5], dtype=torch.float64)
+    dataset = from_tables(pd.DataFrame(SCHEMA.decode(x)), None, SCHEMA, id=None)
+    nodes, edge_table = to_tables(dataset)
+    assert nodes.columns.tolist() == ["graph", "id", *SCHEMA.names]
+    assert nodes.dtypes.astype(str).tolist() == [
+        "int64",
+        "int64",
+        "float64",
+        "category",
+        "category",
+        "boolean",
+        "Int64",
+    ]
+    assert nodes["element"].cat.categories.tolist() == ["C", "N", "NA", "Cl"]
+    assert nodes.iloc[0].tolist() == [0, 0, 0.5, "N", 0, True, 3]
+    assert nodes.iloc[1, 2:].isna().all()
+    assert edge_table.columns.tolist() == ["graph", "source", "target"]
+    assert to_tables(dataset, graph=None)[0].columns.tolist() == ["id", *SCHEMA.names]
+    assert_same(from_tables(*to_tables(dataset, graph=None), SCHEMA), dataset)
+
+
+def test_refusals_of_the_way_back() -> None:
+    dataset = from_tables(TWO, edges(("p", "q")), graph="g", directed=True)
+    with pytest.raises(InputError, match="graph 'one': the edge 'p' → 'q' has no opposite edge; pass directed=True"):
+        to_tables(dataset)
+    with pytest.raises(InputError, match="directed must be True, False or the name of a column, got 1"):
+        to_tables(dataset, directed=1)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="graph=None leaves out the graph's column, but there are 2 graphs"):
+        to_tables(dataset, graph=None, directed=True)
+    with pytest.raises(InputError, match="two columns would be called 'a'; choose another name"):
+        to_tables(dataset, id="a", directed=True)
+    with pytest.raises(InputError, match="two columns of edges have the same name"):
+        to_tables(dataset, source="target", directed=True)
+    with pytest.raises(InputError, match="two graphs are called 'one'; rename with"):
+        to_tables(dataset[[0, 0]], directed=True)
+    with pytest.raises(InputError, match="two vertices of graph 'two' are called 'r'; rename with"):
+        to_tables(replace(dataset, vertex_names=np.array(["r", "q", "r", "r"], dtype=object)), directed=True)
+    typed = from_tables(NODES, edges(("p", "q"), k=["x"]), edge_type="k")
+    with pytest.raises(InputError, match="edge_types names 0 types, but the dataset has codes up to 0"):
+        to_tables(typed, edge_types=[])
+    labelled = from_tables(NODES.assign(b=1.5), None, y="b")
+    with pytest.raises(InputError, match="y must name the 1 column of targets, got 3"):
+        to_tables(labelled, y=3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="two columns would be called 'a'"):
+        to_tables(labelled, y="a")
+    assert to_tables(labelled, y="label")[0].columns.tolist() == ["graph", "id", "a", "label"]
+
+
+def test_datasets_without_names_are_numbered() -> None:
+    graphs = draw_graphs(3, seed=1)
+    for i, graph in enumerate(graphs):
+        graph.y = torch.tensor([i])
+    dataset = pack(graphs, EVERY_KIND)
+    nodes, edge_table = to_tables(dataset, directed=True)
+    assert nodes["graph"].unique().tolist() == [0, 1, 2]
+    assert nodes["id"][nodes["graph"] == 1].tolist() == list(range(graphs[1].num_nodes))
+    assert graph_table(dataset)["y"].tolist() == [0, 1, 2]
+    again = from_tables(nodes, edge_table, EVERY_KIND, graph="graph", directed=True, parallel=True)
+    assert again.digest() == replace(dataset, y=None, target_level=None).digest()
+    several = replace(dataset, y=torch.zeros(3, 2))
+    assert graph_table(several).columns.tolist() == ["graph", "y0", "y1"]
+
+
+def test_results_of_vertices() -> None:
+    dataset = from_tables(TWO.assign(g=["z", "b", "z", "b"]), None, graph="g")
+    table = vertex_table(
+        dataset,
+        {
+            "log_likelihood": [torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])],
+            "flat": torch.arange(4),
+            "plain": [1, 2, 3, 4],
+            "guess": np.array(["C", "N", "O", "C"]),
+            "embedding": [np.zeros((2, 2)), np.ones((2, 2))],
+        },
+    )
+    assert table.columns.tolist() == [
+        *["graph", "id", "log_likelihood", "flat", "plain", "guess", "embedding_0", "embedding_1"]
+    ]
+    assert table["id"].tolist() == ["p", "r", "q", "s"]
+    assert table["graph"].tolist() == ["z", "z", "b", "b"]
+    assert table["log_likelihood"].tolist() == [1, 2, 3, 4]
+    assert table["embedding_1"].tolist() == [0, 0, 1, 1]
+    assert vertex_table(dataset[[1]], {"r": [torch.zeros(2)]})["id"].tolist() == ["q", "s"]
+    # Names that repeat are no obstacle: nothing is read back.
+    assert len(vertex_table(dataset[[1, 1]], {"r": torch.zeros(4)})) == 4
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"r": torch.zeros(3)}, r"result 'r': there are 4 vertices, but it has shape \[3\]"),
+        ({"r": torch.zeros(4, 1, 1)}, r"result 'r': there are 4 vertices, but it has shape \[4, 1, 1\]"),
+        ({"r": [torch.zeros(4)]}, "result 'r': there are 2 graphs, but 1 arrays"),
+        ({"r": [torch.zeros(2), torch.zeros(3)]}, r"result 'r', graph 1: expected shape \[2\], got \[3\]"),
+        ({"r": [torch.zeros(2, 2), torch.zeros(2, 3)]}, r"result 'r', graph 1: expected shape \[2, 2\], got \[2, 3\]"),
+        ({"id": torch.zeros(4)}, "two columns would be called 'id'"),
+    ]
+    for results, message in refused:
+        with pytest.raises(InputError, match=message):
+            vertex_table(dataset, results)
+
+
+def test_results_of_graphs() -> None:
+    targets = pd.Series(["x", "y"], index=["one", "two"], name="label")
+    dataset = from_tables(TWO, None, graph="g", targets=targets)
+    table = graph_table(dataset, {"predicted": ["y", "y"], "p": torch.tensor([[0.25, 0.75], [0.5, 0.5]])}, y="truth")
+    assert table.columns.tolist() == ["graph", "truth", "predicted", "p_0", "p_1"]
+    assert table["truth"].tolist() == ["x", "y"]
+    assert table["p_1"].tolist() == [0.75, 0.5]
+    with pytest.raises(InputError, match=r"result 'r': there are 2 graphs, but it has shape \[3\]"):
+        graph_table(dataset, {"r": [1, 2, 3]})
+    with pytest.raises(InputError, match="two columns would be called 'graph'"):
+        graph_table(dataset, y="graph")
+
+
+def test_large_tables_take_no_loop_over_rows() -> None:
+    rng = np.random.default_rng(0)
+    n = 100_000
+    ids = np.array([f"v{i}" for i in range(n)], dtype=object)
+    nodes = pd.DataFrame(
+        {"id": ids, "g": rng.permutation(n) // 100, "a": rng.normal(size=n), "b": rng.integers(2, size=n)}
+    )
+    by_graph = np.argsort(nodes["g"].to_numpy(), kind="stable").reshape(-1, 100)
+    pairs = by_graph[:, rng.permutation(100)]
+    table = pd.DataFrame({"source": ids[pairs[:, :-1].ravel()], "target": ids[pairs[:, 1:].ravel()]})
+    start = time.perf_counter()
+    dataset = from_tables(nodes, table, graph="g")
+    nodes_again, edges_again = to_tables(dataset)
+    seconds = time.perf_counter() - start
+    assert len(dataset) == n // 100
+    assert dataset.num_edges_per_graph().unique().tolist() == [198]
+    assert len(nodes_again) == n
+    assert len(edges_again) == len(table)
+    assert seconds < 10  # about half a second; a loop over rows that asks a table for each takes minutes
