@@ -365,10 +365,14 @@ def test_no_epochs_give_a_fitted_model_at_its_starting_point() -> None:
     assert same(model, by_hand)
 
 
+SEED_OF_STARTS = 4
+"""With this seed the first of the starting points is the best for none of the objectives."""
+
+
 def starting_points(number: int, objective: str) -> Iterator[GSPN]:
     entries = pack(GRAPHS, EVERY_KIND).entries()
     for k in range(number):
-        model = make(objective=objective)
+        model = make(objective=objective, seed=SEED_OF_STARTS)
         model.hierarchy.set_units(entries)
         model.hierarchy.initialise(entries, keyed_generator(model.seed, model_module._START, k))
         model._fitted.fill_(True)
@@ -381,8 +385,8 @@ def test_n_init_trains_the_best_of_the_starting_points(objective: str) -> None:
     assert len(losses) == 6
     best = losses[min(losses)]
     assert not same(best, next(starting_points(1, objective))), "not simply the first"
-    assert same(make(epochs=0, n_init=6, objective=objective).fit(GRAPHS), best)
-    trained = make(n_init=6, objective=objective).fit(GRAPHS)
+    assert same(make(epochs=0, n_init=6, objective=objective, seed=SEED_OF_STARTS).fit(GRAPHS), best)
+    trained = make(n_init=6, objective=objective, seed=SEED_OF_STARTS).fit(GRAPHS)
     assert len(trained.history_) == 4
     assert not same(trained, best)
 
