@@ -142,7 +142,8 @@ def write_zip(path: Path, members: Mapping[str, str | bytes]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
-            archive.writestr(name, content)
+            fixed = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))  # the same content is the same file
+            archive.writestr(fixed, content, zipfile.ZIP_DEFLATED)
     return path
 
 

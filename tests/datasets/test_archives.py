@@ -35,7 +35,7 @@ def test_a_folder_is_as_good_as_an_archive_but_only_just_so(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["../a.txt", "a/../../b", "/etc/x", "C:/x", "C:\\x", "\\\\host\\share", "a\\..\\..\\b"]
+    "name", ["../a.txt", "a/../../b", "../folder/", "/etc/x", "C:/x", "C:\\x", "\\\\host\\share", "a\\..\\..\\b"]
 )
 def test_an_archive_that_points_outside_is_refused(tmp_path: Path, zipped: Zipped, name: str) -> None:
     path = zipped(tmp_path / "inner" / "a.zip", {"A/A_A.txt": "1, 2\n", name: "boo"})

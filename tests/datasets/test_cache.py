@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from gspn.datasets import cache as cache_module
 from gspn.datasets import load, tu
 from gspn.datasets.family import Family
+from gspn.datasets.locks import locked
 from gspn.errors import InputError
 from gspn.graphs import storage
 from gspn.graphs.dataset import GraphDataset
@@ -68,6 +70,14 @@ def test_a_file_is_parsed_once_and_mapped_from_then_on(
     assert set(modes) == {("c", False)}
     second.x.zero_()  # copy on write: the store is not touched
     assert same(load("TINY", root=root, progress=False), first)
+
+
+def test_an_entry_is_for_everybody_who_may_use_the_cache(tu_archive: Archive, root: Path, cache: Path) -> None:
+    tu_archive()
+    (cache / "packed").mkdir(parents=True)
+    (cache / "packed").chmod(0o755)
+    load("TINY", root=root, progress=False)
+    assert entry(cache).stat().st_mode == (cache / "packed").stat().st_mode
 
 
 def test_options_have_their_own_entries(tu_archive: Archive, root: Path, parsed: list[str]) -> None:
@@ -259,6 +269,37 @@ def test_an_entry_of_a_read_only_cache_is_used(
     monkeypatch.setattr("gspn.datasets.locks.os.open", refuse)
     load("TINY", root=root, progress=False)
     assert parsed == ["TINY"]
+
+
+def test_what_another_process_has_just_prepared_is_taken(
+    tu_archive: Archive, root: Path, parsed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the first look and the lock somebody else was faster."""
+    tu_archive()
+
+    @contextmanager
+    def lock_late(path: Path) -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(cache_module, "locked", locked)
+            load("TINY", root=root, progress=False)
+        with locked(path):
+            yield
+
+    monkeypatch.setattr(cache_module, "locked", lock_late)
+    assert len(load("TINY", root=root, progress=False)) == 2
+    assert parsed == ["TINY"]
+
+
+def test_a_raw_file_that_cannot_be_read_is_named(
+    tu_archive: Archive, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise PermissionError("not for you")
+
+    tu_archive()
+    monkeypatch.setattr("gspn.datasets.cache.hashlib.file_digest", fail)
+    with pytest.raises(InputError, match=r"TINY\.zip cannot be read: not for you"):
+        load("TINY", root=root, progress=False)
 
 
 def test_a_raw_file_that_changes_while_it_is_read_is_not_kept(

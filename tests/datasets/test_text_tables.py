@@ -88,7 +88,7 @@ def test_empty_cells_are_missing(table: tuple[list[list[float | None]], bytes]) 
             "1, 2-3",
         ),
         *("", "  ", "1, 2,", "1,, 2", "1, 9999999999999999999", "1, 2 # note", "1, ²", "1 1, 2", "1\x0c, 2", "+1, 2"),
-        "\x00",
+        *("\x00", "1 2,", ", 1 2", "1, 2, 3\n4"),
     ],
 )
 @pytest.mark.parametrize("before", [0, 3, 500])
@@ -99,7 +99,9 @@ def test_a_line_that_is_no_row_of_integers_is_named(bad: str, before: int) -> No
         in_blocks(1000, lambda: read_integers(io.BytesIO(text.encode()), "some file", columns=columns))
 
 
-@pytest.mark.parametrize("bad", ["1", "1,2,3", "1,", "x,1", "1 2,3", "1,2_0", "1.5.2,1", "1,1e", "1-2,3", "0x10,1"])
+@pytest.mark.parametrize(
+    "bad", ["1", "1,2,3", "1,2,3\n4", "1,", "x,1", "1 2,3", "1,2_0", "1.5.2,1", "1,1e", "1-2,3", "0x10,1"]
+)
 @pytest.mark.parametrize("before", [0, 3, 500])
 def test_a_line_that_is_no_row_of_numbers_is_named(bad: str, before: int) -> None:
     text = "1.5,20\n" * before + bad + "\n" + "7,8\n" * 300

@@ -41,10 +41,13 @@ class Files:
         if path.is_dir():
             return
         with reading(path):
-            self._archive = zipfile.ZipFile(path)
-            self._names = [member.filename for member in self._archive.infolist() if not member.is_dir()]
-        for name in self._names:
-            _refuse_escape(path, name)
+            archive = zipfile.ZipFile(path)
+        self._archive = archive
+        self._names = [member.filename for member in archive.infolist() if not member.is_dir()]
+        for name in archive.namelist():
+            if _escapes(name):
+                archive.close()
+                raise InputError(f"{path} is no archive to trust: its member {name!r} points outside its folder")
 
     def __enter__(self) -> Files:
         return self
@@ -96,7 +99,7 @@ def open_plain(path: Path) -> Iterator[IO[bytes]]:
             yield raw
 
 
-def _refuse_escape(path: Path, name: str) -> None:
+def _escapes(name: str) -> bool:
+    """Whether a name, read as either kind of path, leads out of the folder it is put into."""
     windows = PureWindowsPath(name)
-    if PurePosixPath(name).is_absolute() or windows.drive or windows.root or ".." in windows.parts:
-        raise InputError(f"{path} is no archive to trust: its member {name!r} points outside the archive's folder")
+    return bool(PurePosixPath(name).is_absolute() or windows.drive or windows.root or ".." in windows.parts)
