@@ -52,15 +52,21 @@ def copy_graphs(
     own_row_ptr[0] = 0
     for i in range(len(chosen)):
         start, end = vertex_ptr[chosen[i]], vertex_ptr[chosen[i] + 1]
-        first, last = row_ptr[start], row_ptr[end]
-        for v in range(end - start):
-            own_row_ptr[vertices + v + 1] = row_ptr[start + v + 1] - first + edges
-            largest = max(largest, row_ptr[start + v + 1] - row_ptr[start + v])
-            for c in range(x.shape[1]):
-                own_x[vertices + v, c] = x[start + v, c]
+        size = end - start
+        # Slices first, plain loops over them after: only so the compiler knows the bounds and uses vector instructions.
+        old_rows, new_rows = row_ptr[start : end + 1], own_row_ptr[vertices + 1 : vertices + size + 1]
+        shift = edges - old_rows[0]
+        for v in range(size):
+            new_rows[v] = old_rows[v + 1] + shift
+            largest = max(largest, old_rows[v + 1] - old_rows[v])
+        old_x, new_x = x[start:end].ravel(), own_x[vertices : vertices + size].ravel()
+        for k in range(len(old_x)):
+            new_x[k] = old_x[k]
+        old_source = source[old_rows[0] : old_rows[size]]
+        new_source = own_source[edges : edges + len(old_source)]
         offset = np.int32(vertices)
-        for e in range(last - first):
-            own_source[edges + e] = source[first + e] + offset
-        vertices += end - start
-        edges += last - first
+        for e in range(len(old_source)):
+            new_source[e] = old_source[e] + offset
+        vertices += size
+        edges += len(old_source)
     return largest
