@@ -17,6 +17,7 @@ from small_graphs import EVERY_KIND, draw_graphs
 from small_tables import NODES, TWO, edges, read_back
 
 from gspn.convert.frames import graph_table, to_tables, vertex_table
+from gspn.convert.networkx import from_networkx, to_networkx
 from gspn.convert.tables import from_tables
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
@@ -171,3 +172,17 @@ def test_large_tables_take_no_loop_over_rows() -> None:
     assert len(nodes_again) == n
     assert len(edges_again) == len(table)
     assert seconds < 10  # about half a second; a loop over rows that asks a table for each takes minutes
+
+
+def test_names_of_edge_types_survive() -> None:
+    """A bond that was "double" is "double" again, without being told."""
+    nodes = pd.DataFrame({"id": ["a", "b", "c"], "size": [1.5, 2.5, 3.5]})
+    bonds = pd.DataFrame({"source": ["a", "b"], "target": ["b", "c"], "bond": ["double", "single"]})
+    dataset = from_tables(nodes, bonds, edge_type="bond")
+    assert dataset.edge_types == ("double", "single")
+    assert dataset[[0]].edge_types == dataset.edge_types
+    _, written = to_tables(dataset, edge_type="bond")
+    assert written["bond"].tolist() == ["double", "single"]
+    (graph,) = to_networkx(dataset, edge_type="bond")
+    assert {bond for _, _, bond in graph.edges(data="bond")} == {"double", "single"}
+    assert from_networkx(graph, edge_type="bond").edge_types == dataset.edge_types

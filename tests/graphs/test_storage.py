@@ -34,6 +34,7 @@ def make_dataset() -> GraphDataset:
         pack(graphs, SCHEMA),
         target=Schema([Binary("active"), Continuous("energy")]),
         splits=kfold(4, 2),
+        edge_types=("single", 2, True),
         vertex_names=np.array(list("abcdefghi"), dtype=object),
         graph_names=np.array([10, 20, 30, 40]),
     )
@@ -44,6 +45,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     write_dataset(dataset, tmp_path / "set")
     again = read_dataset(tmp_path / "set")
     assert again.digest() == dataset.digest()
+    assert again.edge_types == dataset.edge_types
     assert (again.schema, again.target, again.target_level) == (dataset.schema, dataset.target, dataset.target_level)
     for mine, theirs in zip(dataset, again, strict=True):
         assert torch.equal(mine.edge_index, theirs.edge_index)
@@ -111,7 +113,7 @@ def test_damage_is_refused(tmp_path: Path) -> None:
     assert len(read_dataset(folder)) == 4
 
     (folder / "dataset.json").write_text(json.dumps(description | {"format": 99}))
-    with pytest.raises(InputError, match="format 99, this version reads 1"):
+    with pytest.raises(InputError, match="format 99, this version reads 2"):
         read_dataset(folder)
     (folder / "dataset.json").write_text("{")
     with pytest.raises(InputError, match=r"no readable dataset\.json"):

@@ -42,9 +42,9 @@ def to_tables(
     graphs without names by their position. `graph=None` leaves the column out, if there is one graph.
 
     With `directed=False` opposite edges of a type are merged into one row, and one without a counterpart is an error;
-    with `directed=True` every edge is a row; with the name of a column, that column tells them apart. Edge types are
-    their codes, or the names that `edge_types` gives them. Vertex targets are columns of nodes, called after the target
-    or as `y` says; for graph targets see `graph_table`.
+    with `directed=True` every edge is a row; with the name of a column, that column tells them apart. Edge types have
+    the names that `edge_types`, else the dataset, gives them, else their codes. Vertex targets are columns of nodes,
+    called after the target or as `y` says; for graph targets see `graph_table`.
 
     Given the same arguments and the schema, `from_tables` makes the dataset again (with `parallel=True` if it has
     parallel edges). A graph without vertices has no row and is the one thing that is lost.
@@ -154,7 +154,8 @@ def _typed_edges(codes: NDArray[Any], dataset: GraphDataset, edge_types: Sequenc
     stored = dataset.edge_type
     # Over all stored graphs, so that every selection of them has the same categories.
     count = 0 if stored is None or not len(stored) else int(stored.max()) + 1
-    types = list(range(count)) if edge_types is None else list(edge_types)
+    called = dataset.edge_types if edge_types is None else edge_types
+    types = list(range(count)) if called is None else list(called)
     if len(types) < count:
         raise InputError(f"edge_types names {len(types)} types, but the dataset has codes up to {count - 1}")
     return import_pandas().Categorical.from_codes(codes, types)

@@ -169,6 +169,7 @@ def _convert(
         _pointer(_join(chunks, "num_atoms")),
         _pointer(_join(chunks, "num_edges")),
         edge_type=edge_type,
+        edge_types=BOND_TYPES,
         y=None if targets is None else torch.from_numpy(targets[kept]),
         target_level=None if targets is None else "graph",
         target=target,

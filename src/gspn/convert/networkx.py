@@ -65,7 +65,7 @@ def from_networkx(
     left_out = ignored.union(asked) if level == "vertex" else ignored
     columns = _columns([data for graph in listed for _, data in graph.nodes(data=True)], schema, left_out)
     schema, x = encode_vertices(columns, schema, overrides, "graphs", place)
-    source, receiver, codes = _edges(listed, edge_type, edge_types, ignored)
+    source, receiver, codes, types = _edges(listed, edge_type, edge_types, ignored)
     titles = [graph.graph.get("name") for graph in listed]
     return assemble(
         schema,
@@ -75,6 +75,7 @@ def from_networkx(
         group,
         len(listed),
         edge_type=codes,
+        edge_types=types,
         y=values,
         target_level=level,
         target=kind,
@@ -103,7 +104,7 @@ def to_networkx(
     sizes = dataset.num_vertices_per_graph().numpy()
     first = np.append(0, np.cumsum(sizes))
     names = arrays.get("names", np.arange(first[-1]) - np.repeat(first[:-1], sizes)).tolist()
-    ends, types = _written_edges(arrays, names, undirected, edge_types)
+    ends, types = _written_edges(arrays, names, undirected, dataset.edge_types if edge_types is None else edge_types)
     of_graphs, of_vertices = _written_values(dataset, arrays, y)
     edges_until = np.searchsorted(arrays["graph"][ends[0]], np.arange(len(sizes) + 1))
     made = []
@@ -181,7 +182,7 @@ def _targets(
 
 def _edges(
     graphs: list[Any], edge_type: str | None, edge_types: Sequence[Any] | None, ignored: set[str]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, tuple[Any, ...] | None]:
     ends: list[tuple[int, int]] = []
     values: list[Any] = []
     known = {edge_type} | ignored
@@ -208,7 +209,7 @@ def _edges(
     pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
     source, receiver, row = both_directions(pairs[:, 0], pairs[:, 1], np.array(directed, dtype=np.bool_))
     if edge_type is None:
-        return source, receiver, None
+        return source, receiver, None, None
 
     def place(edge: int) -> str:
         every = ((position, ends) for position, graph in enumerate(graphs) for ends in graph.edges())
@@ -217,7 +218,7 @@ def _edges(
 
     codes, types = encode_edge_types(edge_type, values, edge_types, "graphs", place)
     _log.info("edge types by code: %s", ", ".join(f"{code} = {value!r}" for code, value in enumerate(types)))
-    return source, receiver, codes[row]
+    return source, receiver, codes[row], types
 
 
 def _written_edges(

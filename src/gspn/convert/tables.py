@@ -106,6 +106,7 @@ def from_tables(
         vertices.graph,
         len(vertices.graphs),
         edge_type=stored.edge_type,
+        edge_types=stored.edge_types,
         y=values,
         target_level=level,
         target=kind,
@@ -121,6 +122,7 @@ class _Edges:
     source: NDArray[np.int64]
     target: NDArray[np.int64]
     edge_type: NDArray[np.int64] | None
+    edge_types: tuple[Any, ...] | None
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,8 @@ class _Layout:
 
     def empty(self) -> _Edges:
         nothing = np.zeros(0, dtype=np.int64)
-        return _Edges(nothing, nothing, None if self.edge_type is None else nothing)
+        names = None if self.edge_types is None else tuple(self.edge_types)
+        return _Edges(nothing, nothing, None if self.edge_type is None else nothing, names)
 
     def read(self, edges: Any, ignored: Sequence[str]) -> Table:
         flag = self.directed if isinstance(self.directed, str) else None
@@ -164,12 +167,12 @@ class _Layout:
         source = self._ends(table, vertices, "source", self.source, group)
         target = self._ends(table, vertices, "target", self.target, group)
         self._refuse_crossing(table, vertices, source, target)
-        directed, codes = self._directions(table), self._types(table)
+        directed, (codes, names) = self._directions(table), self._types(table)
         source, target, row = both_directions(source, target, directed)
         edge_type = None if codes is None else codes[row]
         if not self.parallel:
             self._refuse_repeat(table, vertices, directed, source, target, row, edge_type)
-        return _Edges(source, target, edge_type)
+        return _Edges(source, target, edge_type, names)
 
     def _ends(
         self, table: Table, vertices: Vertices, role: str, name: str, group: NDArray[np.int64] | None
@@ -196,15 +199,15 @@ class _Layout:
             raise InputError(f"{table.place(row)}: the direction (column {self.directed!r}) is missing")
         return np.asarray(flags == 1)
 
-    def _types(self, table: Table) -> NDArray[np.int64] | None:
+    def _types(self, table: Table) -> tuple[NDArray[np.int64] | None, tuple[Any, ...] | None]:
         if self.edge_type is None:
-            return None
+            return None, None
         column = table.column(self.edge_type, "edge_type")
         for row in np.flatnonzero(column.isna().to_numpy())[:1].tolist():
             raise InputError(f"{table.place(row)}: the edge type (column {self.edge_type!r}) is missing")
         codes, types = encode_edge_types(self.edge_type, column, self.edge_types, table.name, table.place)
         _log.info("edge types by code: %s", ", ".join(f"{code} = {value!r}" for code, value in enumerate(types)))
-        return codes
+        return codes, types
 
     def _refuse_repeat(
         self,

@@ -32,6 +32,7 @@ def assemble(
     target: Target,
     *,
     edge_type: NDArray[Any] | None = None,
+    edge_types: tuple[Any, ...] | None = None,
     splits: tuple[Fold, ...] = (),
     graph_names: NDArray[Any] | None = None,
 ) -> GraphDataset:
@@ -43,6 +44,7 @@ def assemble(
         torch.from_numpy(pointer(num_vertices)),
         torch.from_numpy(pointer(num_edges)),
         edge_type=None if edge_type is None else torch.from_numpy(edge_type),
+        edge_types=edge_types,
         y=torch.from_numpy(target.values),
         target=target.kind,
         target_level="graph",

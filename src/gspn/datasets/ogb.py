@@ -90,6 +90,7 @@ class _Reader:
             2 * num_bonds,
             self._target(total, len(num_atoms), tasks),
             edge_type=self._bond_types(int(num_bonds.sum()), whole),
+            edge_types=BOND_TYPES,
             splits=self._folds(total) if whole else (),
             graph_names=None if names is None else names[:limit],
         )

@@ -43,6 +43,8 @@ class GraphDataset:
     """[ΣE] int32, the place of each edge among its graph's edges as they were given; None for this very order"""
     edge_type: Tensor | None = None
     """[ΣE] in the order of `source`"""
+    edge_types: tuple[Any, ...] | None = None
+    """what the edge types are called, by code, where they have names"""
     y: Tensor | None = None
     """[stored graphs, …] or [ΣN, …], as `target_level` says"""
     target_level: str | None = None

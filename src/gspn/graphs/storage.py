@@ -22,7 +22,7 @@ from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.splits import Fold
 
-FORMAT = 1
+FORMAT = 2
 _ARRAYS = (
     "x",
     "source",
@@ -55,10 +55,12 @@ def write_dataset(dataset: GraphDataset, folder: Path) -> None:
             "schema": dataset.schema.to_json(),
             "target": _target_to_json(dataset.target),
             "target_level": dataset.target_level,
+            "edge_types": None if dataset.edge_types is None else list(dataset.edge_types),
             "folds": len(dataset.splits),
             "arrays": described,
         }
         (unfinished / "dataset.json").write_text(json.dumps(description, indent=1), encoding="utf-8")
+        _make_lasting(unfinished)
         try:
             os.rename(unfinished, folder)
         except OSError:
@@ -86,12 +88,21 @@ def read_dataset(folder: Path) -> GraphDataset:
             for i in range(description["folds"])
         )
         others: dict[str, Any] = {name: arrays.pop(name, None) for name in ("vertex_names", "graph_names")}
+        others["edge_types"] = None if description["edge_types"] is None else tuple(description["edge_types"])
         others |= {name: torch.from_numpy(array) for name, array in arrays.items()}
         return GraphDataset(
             schema=schema, target=target, target_level=description["target_level"], splits=folds, **others
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder} holds a damaged dataset: {type(error).__name__}: {error}") from error
+
+
+def _make_lasting(folder: Path) -> None:
+    """Files on the disk before the rename that shows them, and readable for whom the parent folder is."""
+    for file in folder.iterdir():
+        with file.open("rb+") as handle:
+            os.fsync(handle.fileno())
+    shutil.copymode(folder.parent, folder)
 
 
 def _map(path: Path, entry: dict[str, Any]) -> NDArray[Any]:
