@@ -102,6 +102,9 @@ def test_with_missing_touches_nothing_else(dataset: GraphDataset) -> None:
     assert torch.equal(torch.isnan(gaps.entries()), mask)
     assert torch.equal(gaps.entries()[~mask], some.entries()[~mask])
     assert not torch.isnan(dataset.x).any()
+    twice = dataset[[1, 1]]
+    with pytest.raises(InputError, match="a graph occurs twice"):
+        with_missing(twice, uniform_mask(twice, 0.5))
     with pytest.raises(InputError, match=r"mask has shape \[3, 6\]"):
         with_missing(some, mask[:3])
 

@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 
 import gspn
 from gspn import Continuous, GraphDataset, Schema
+from gspn.errors import InputError
 from gspn.graphs import Batch, is_single_graph, pack
 
 TARGETS = ("none", "graph", "several", "vertex", "vertex, several")
@@ -371,3 +372,28 @@ def test_the_digest_does_not_depend_on_the_dtype_of_equal_numbers() -> None:
         data.x = data.x.float().double()
     single = [Data(x=data.x.float(), edge_index=data.edge_index.int()) for data in graphs]
     assert pack(single, EVERY_KIND).digest() == pack(graphs, EVERY_KIND).digest()
+
+
+def test_a_graph_taken_out_is_a_copy() -> None:
+    graphs = draw_graphs(3, seed=0)
+    dataset = pack(graphs, EVERY_KIND)
+    before = dataset.digest()
+    taken = dataset[1]
+    taken.x.fill_(0.0)
+    assert dataset.digest() == before
+
+
+def test_what_is_not_used_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    (graph,) = draw_graphs(1, seed=0)
+    pack([graph], EVERY_KIND)
+    assert not caplog.records
+    graph.edge_attr, graph.pos = torch.zeros(graph.num_edges, 3), torch.zeros(graph.num_nodes, 3)
+    pack([graph], EVERY_KIND)
+    assert "not used, and not kept: edge_attr, pos" in caplog.text
+
+
+def test_infinite_targets_are_refused() -> None:
+    graphs = draw_graphs(2, seed=0)
+    graphs[0].y, graphs[1].y = torch.tensor([1.0]), torch.tensor([float("inf")])
+    with pytest.raises(InputError, match="graph 1: y is infinite"):
+        pack(graphs, EVERY_KIND)

@@ -100,6 +100,19 @@ def test_other_forms_are_refused(tmp_path: Path, content: str, message: str) -> 
     assert "folds.json" in str(error.value)
 
 
+def test_damaged_gzip_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "folds.json.gz"
+    raw = bytearray(gzip.compress(json.dumps(PUBLISHED * 50).encode()))
+    for position in range(2, len(raw)):
+        damaged = raw.copy()
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        try:
+            read_folds(path)
+        except InputError as error:
+            assert "folds.json.gz" in str(error)  # noqa: PT017 (a flipped bit of the header may also do no harm)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "graphs"), [("NCI1", 4110), ("REDDIT-BINARY", 2000), ("REDDIT-MULTI-5K", 4999), ("COLLAB", 5000)]

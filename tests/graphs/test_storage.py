@@ -35,7 +35,7 @@ def make_dataset() -> GraphDataset:
         target=Schema([Binary("active"), Continuous("energy")]),
         splits=kfold(4, 2),
         edge_types=("single", 2, True),
-        vertex_names=np.array(list("abcdefghi"), dtype=object),
+        vertex_names=np.array(["a", 1, "1", ("b", 2), None, 1.5, True, "g", "h"], dtype=object),
         graph_names=np.array([10, 20, 30, 40]),
     )
 
@@ -104,10 +104,13 @@ def test_damage_is_refused(tmp_path: Path) -> None:
     x = (folder / "x.npy").read_bytes()
 
     (folder / "x.npy").write_bytes(x[:-4])
-    with pytest.raises(InputError, match=r"damaged.*x\.npy has \d+ bytes"):
+    with pytest.raises(InputError, match=r"damaged.*x\.npy is not the file that was written"):
         read_dataset(folder)
     (folder / "x.npy").unlink()
     with pytest.raises(InputError, match=r"damaged.*FileNotFoundError.*x\.npy"):
+        read_dataset(folder)
+    (folder / "x.npy").write_bytes(x[:-1] + bytes([x[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"damaged.*x\.npy is not the file that was written"):
         read_dataset(folder)
     (folder / "x.npy").write_bytes(x)
     assert len(read_dataset(folder)) == 4
@@ -125,7 +128,14 @@ def test_no_pickle_is_read(tmp_path: Path) -> None:
     write_dataset(make_dataset(), folder)
     np.save(folder / "x.npy", np.array([print], dtype=object), allow_pickle=True)
     description = json.loads((folder / "dataset.json").read_text())
-    description["arrays"]["x"]["bytes"] = (folder / "x.npy").stat().st_size
+    description["arrays"]["x"]["digest"] = storage._digest(folder / "x.npy")
     (folder / "dataset.json").write_text(json.dumps(description))
     with pytest.raises(InputError, match="damaged"):
         read_dataset(folder)
+
+
+def test_names_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    dataset = replace(make_dataset(), graph_names=np.array([print, 1, 2, 3], dtype=object))
+    with pytest.raises(InputError, match="graph_names: <built-in function print> cannot be written"):
+        write_dataset(dataset, tmp_path / "set")
+    assert os.listdir(tmp_path) == []

@@ -112,11 +112,12 @@ class GraphDataset:
         edges = slice(int(rows[0]), int(rows[-1]))
         target = torch.repeat_interleave(torch.arange(end - start), rows.diff())
         given = _as_given(self.edge_order, edges)
-        data = Data(x=self.x[start:end], edge_index=torch.stack([self.source[edges].long(), target])[:, given])
+        # Copies: what a user does to one graph must not reach the dataset.
+        data = Data(x=self.x[start:end].clone(), edge_index=torch.stack([self.source[edges].long(), target])[:, given])
         if self.edge_type is not None:
             data.edge_type = self.edge_type[edges].long()[given]
         if self.y is not None:
-            data.y = self.y[start:end] if self.target_level == "vertex" else self.y[stored : stored + 1]
+            data.y = (self.y[start:end] if self.target_level == "vertex" else self.y[stored : stored + 1]).clone()
         return data
 
     def batch(self, graph_ids: Tensor) -> Batch:

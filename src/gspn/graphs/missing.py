@@ -83,6 +83,8 @@ def with_missing(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
     if mask.shape != (len(rows), dataset.x.shape[1]):
         wanted = [len(rows), dataset.x.shape[1]]
         raise InputError(f"mask has shape {list(mask.shape)}, the dataset's entries have {wanted}")
+    if len(dataset.positions.unique()) < len(dataset):
+        raise InputError("a graph occurs twice in the dataset, so its entries cannot be missing in one of the two only")
     x = dataset.x.clone()
     x[rows] = x[rows].masked_fill(mask, torch.nan)
     return replace(dataset, x=x)

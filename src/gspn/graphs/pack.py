@@ -6,6 +6,7 @@ later code may rely on it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,8 @@ from gspn.attributes import Schema
 from gspn.errors import InputError
 from gspn.graphs.batch import rows_by_target
 from gspn.graphs.dataset import GraphDataset
+
+_log = logging.getLogger(__name__)
 
 
 def is_single_graph(graphs: object) -> bool:
@@ -36,6 +39,7 @@ def pack(graphs: Data | Iterable[Data] | GraphDataset, schema: Schema) -> GraphD
             raise InputError("the list of graphs is empty")
         return graphs
     listed = _listed(graphs)
+    _tell_what_is_left(listed)
     xs = [_entries(graph, i, schema) for i, graph in enumerate(listed)]
     edges = [_edges(graph, i) for i, graph in enumerate(listed)]
     edge_type = _edge_types(listed, edges)
@@ -110,6 +114,13 @@ def _listed(graphs: Any) -> list[Data]:
     return listed
 
 
+def _tell_what_is_left(graphs: list[Data]) -> None:
+    """Say once what the graphs carry that a model does not look at; edges, above all, have a type and nothing else."""
+    left = sorted({str(key) for graph in graphs for key in graph.keys()} - {"x", "edge_index", "edge_type", "y"})  # noqa: SIM118
+    if left:
+        _log.warning("not used, and not kept: %s (of edges, only an integer edge_type is)", ", ".join(left))
+
+
 def _entries(graph: Data, i: int, schema: Schema) -> Tensor:
     x = graph.x
     if not isinstance(x, Tensor):
@@ -148,7 +159,7 @@ def _edge_types(graphs: list[Data], edges: list[Tensor]) -> Tensor | None:
         if not isinstance(types, Tensor) or types.shape != own_edges.shape[1:]:
             found = tuple(types.shape) if isinstance(types, Tensor) else type(types).__name__
             raise InputError(f"graph {i}: edge_type must have shape [{own_edges.shape[1]}], got {found}")
-        if types.numel() and (types.is_floating_point() or types.is_complex()):
+        if types.numel() and (types.is_floating_point() or types.is_complex() or types.dtype == torch.bool):
             raise InputError(f"graph {i}: edge_type must hold integers, got {types.dtype}")
         if types.numel() and int(types.min()) < 0:
             where = int((types < 0).nonzero()[0])
@@ -189,6 +200,8 @@ def _targets(graphs: list[Data], vertex_ptr: Tensor) -> tuple[Tensor | None, str
     for i, y in enumerate(given):
         if not isinstance(y, Tensor):
             raise InputError(f"graph {i}: y must be a tensor where other graphs have one (NaN for a missing target)")
+        if y.is_floating_point() and bool(torch.isinf(y).any()):
+            raise InputError(f"graph {i}: y is infinite; a missing target is NaN")
     ys = [y.detach().cpu().reshape(-1, *y.shape[1:]) for y in given]
     if len({tuple(y.shape[1:]) for y in ys}) > 1:
         raise InputError(f"y has different numbers of targets: {sorted({tuple(y.shape[1:]) for y in ys})}")

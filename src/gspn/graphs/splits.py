@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def kfold(
     for fold in range(k):
         rest = order[number != fold]
         # The rest is shuffled anew for each fold, or neighbouring folds would share their validation graphs.
-        rest = rest[_shuffled(len(rest), seed + 1 + fold, None if strata is None else strata[rest])]
+        rest = rest[_shuffled(len(rest), seed, None if strata is None else strata[rest], fold + 1)]
         is_validation = _spread(len(rest), round(validation * len(rest)))
         folds.append(Fold(_sorted(rest[~is_validation]), _sorted(rest[is_validation]), _sorted(order[number == fold])))
     return tuple(folds)
@@ -75,7 +76,7 @@ def read_folds(path: str | Path, num_graphs: int | None = None) -> tuple[Fold, .
         raw = path.read_bytes()
         listed = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
         folds = tuple(_fold(entry) for entry in listed)
-    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
         raise InputError(f"{path} does not hold folds in the published form: {error!r}") from error
     for i, fold in enumerate(folds):
         everything = torch.cat([fold.train, fold.validation, fold.test])
@@ -94,9 +95,9 @@ def _fold(entry: Any) -> Fold:
     return Fold(train, validation, test)
 
 
-def _shuffled(n: int, seed: int, strata: Tensor | None) -> Tensor:
+def _shuffled(n: int, seed: int, strata: Tensor | None, stream: int = 0) -> Tensor:
     """All numbers in random order; with strata, class after class, so that evenly spaced picks take all alike."""
-    order = torch.randperm(n, generator=keyed_generator(seed))
+    order = torch.randperm(n, generator=keyed_generator(seed, stream))
     if strata is None:
         return order
     if len(strata) != n:

@@ -6,10 +6,12 @@ or that another version wrote, is refused.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.splits import Fold
 
 FORMAT = 2
+_NAMES = ("edge_types", "vertex_names", "graph_names")
 _ARRAYS = (
     "x",
     "source",
@@ -32,8 +35,6 @@ _ARRAYS = (
     "edge_order",
     "edge_type",
     "y",
-    "vertex_names",
-    "graph_names",
 )
 
 
@@ -42,20 +43,24 @@ def write_dataset(dataset: GraphDataset, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        arrays = {name: _to_numpy(getattr(dataset, name)) for name in _ARRAYS}
+        arrays = {name: getattr(dataset, name) for name in _ARRAYS}
         for i, fold in enumerate(dataset.splits):
-            arrays |= {f"fold_{i}_{part}": getattr(fold, part).numpy() for part in ("train", "validation", "test")}
+            arrays |= {f"fold_{i}_{part}": getattr(fold, part) for part in ("train", "validation", "test")}
+        names = {name: _names_to_json(name, getattr(dataset, name)) for name in _NAMES}
+        for name, values in names.items():
+            if isinstance(values, np.ndarray):
+                arrays[name] = torch.from_numpy(values)
         described = {}
-        for name, array in arrays.items():
-            if array is not None:
-                np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
-                described[name] = {"shape": list(array.shape), "bytes": (unfinished / f"{name}.npy").stat().st_size}
+        for name, tensor in arrays.items():
+            if tensor is not None:
+                np.save(unfinished / f"{name}.npy", tensor.numpy(), allow_pickle=False)
+                described[name] = {"shape": list(tensor.shape), "digest": _digest(unfinished / f"{name}.npy")}
         description = {
             "format": FORMAT,
             "schema": dataset.schema.to_json(),
             "target": _target_to_json(dataset.target),
             "target_level": dataset.target_level,
-            "edge_types": None if dataset.edge_types is None else list(dataset.edge_types),
+            "names": {name: None if isinstance(values, np.ndarray) else values for name, values in names.items()},
             "folds": len(dataset.splits),
             "arrays": described,
         }
@@ -87,8 +92,10 @@ def read_dataset(folder: Path) -> GraphDataset:
             Fold(*(torch.from_numpy(arrays.pop(f"fold_{i}_{part}")) for part in ("train", "validation", "test")))
             for i in range(description["folds"])
         )
-        others: dict[str, Any] = {name: arrays.pop(name, None) for name in ("vertex_names", "graph_names")}
-        others["edge_types"] = None if description["edge_types"] is None else tuple(description["edge_types"])
+        others: dict[str, Any] = {
+            name: arrays.pop(name) if name in arrays else _names_from_json(name, description["names"][name])
+            for name in _NAMES
+        }
         others |= {name: torch.from_numpy(array) for name, array in arrays.items()}
         return GraphDataset(
             schema=schema, target=target, target_level=description["target_level"], splits=folds, **others
@@ -102,12 +109,13 @@ def _make_lasting(folder: Path) -> None:
     for file in folder.iterdir():
         with file.open("rb+") as handle:
             os.fsync(handle.fileno())
-    shutil.copymode(folder.parent, folder)
+    with suppress(OSError):  # not every file system has modes
+        shutil.copymode(folder.parent, folder)
 
 
 def _map(path: Path, entry: dict[str, Any]) -> NDArray[Any]:
-    if path.stat().st_size != entry["bytes"]:
-        raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {entry['bytes']}")
+    if _digest(path) != entry["digest"]:
+        raise ValueError(f"{path.name} is not the file that was written")
     # Copy-on-write: torch wants writable memory, and nothing that writes to it may reach the file.
     empty = 0 in entry["shape"]
     array: NDArray[Any] = np.load(path, mmap_mode=None if empty else "c", allow_pickle=False)
@@ -116,13 +124,41 @@ def _map(path: Path, entry: dict[str, Any]) -> NDArray[Any]:
     return np.asarray(array)
 
 
-def _to_numpy(value: Any) -> NDArray[Any] | None:
-    if value is None:
+def _digest(path: Path) -> str:
+    """Of the whole file: compiled code reads these arrays unchecked, so nothing but what was written may reach it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _names_to_json(field: str, names: Any) -> Any:
+    """Names as a list of [kind, value], which keeps 1 and "1" apart; whole-number arrays stay arrays."""
+    if names is None or (isinstance(names, np.ndarray) and names.dtype.kind == "i"):
+        return names
+    return [_name_to_json(field, name) for name in (names.tolist() if isinstance(names, np.ndarray) else names)]
+
+
+def _name_to_json(field: str, name: Any) -> list[Any]:
+    if isinstance(name, tuple):
+        return ["tuple", [_name_to_json(field, part) for part in name]]
+    if name is not None and not isinstance(name, str | bool | int | float):
+        raise InputError(f"{field}: {name!r} cannot be written; names are text, numbers or tuples of them")
+    return ["plain", name]
+
+
+def _names_from_json(field: str, stored: Any) -> Any:
+    if stored is None:
         return None
-    array: NDArray[Any] = value.numpy() if isinstance(value, torch.Tensor) else value
-    if array.dtype == object:
-        array = array.astype(str)
+    names = [_name_from_json(entry) for entry in stored]
+    if field == "edge_types":
+        return tuple(names)
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
     return array
+
+
+def _name_from_json(entry: Any) -> Any:
+    kind, value = entry
+    return tuple(_name_from_json(part) for part in value) if kind == "tuple" else value
 
 
 def _target_to_json(target: Attribute | Schema | None) -> dict[str, Any] | None:
