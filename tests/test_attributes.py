@@ -512,7 +512,10 @@ MANY = list(range(21))
         (pd.Categorical(["b", "a"], ["c", "b", "a"]), Categorical("a", ["c", "b", "a"])),
         (pd.Series(pd.Categorical(["b", None], ["c", "b"])), Categorical("a", ["c", "b"])),
         (pd.Series(pd.Categorical([0, 1], [1, 0])), Categorical("a", [1, 0])),
-        (["b", 2, "10", True], Categorical("a", ["10", 2, True, "b"])),
+        (["b", "c", 2, "10", True], Categorical("a", ["10", 2, True, "b", "c"])),
+        (["C", "N", 1], Categorical("a", [1, "C", "N"])),
+        (["1.5", "2"], Categorical("a", ["1.5", "2"])),
+        ([True, False, "x"], Categorical("a", [False, True, "x"])),
         ([3, -1, 3], Categorical("a", [-1, 3])),
         ([7], Categorical("a", [7])),
         (pd.Series([6, None, 8]), Categorical("a", [6, 8])),
@@ -685,6 +688,7 @@ SOURCES = (
     "a schema can be inferred from a mapping, a DataFrame, an array, a tensor, or graphs of NetworkX or torch_geometric"
 )
 EMPTY = "every value is missing, so its kind cannot be inferred; override it with an attribute"
+TYPO = "is no number, but most values are; mend it, or pass overrides={'a': 'categorical'} if it is meant"
 HETERO = HeteroData()
 HETERO["atom"].x = X
 
@@ -696,10 +700,19 @@ HETERO["atom"].x = X
         ({"b": [None]}, {"b": "categorical"}, f"attribute 'b': {EMPTY}"),
         ({"b": []}, {}, f"attribute 'b': {EMPTY}"),
         (torch.full((2, 1), math.nan), {}, f"attribute 'x0': {EMPTY}"),
-        ({"a": [1, math.inf]}, {}, "attribute 'a': a value is infinite; a missing one is NaN"),
-        ({"a": [1, -math.inf]}, {"a": "categorical"}, "attribute 'a': a value is infinite; a missing one is NaN"),
-        (torch.tensor([[math.inf]]), {}, "attribute 'x0': a value is infinite; a missing one is NaN"),
-        (np.array([[0.5], [math.inf]]), {}, "attribute 'x0': a value is infinite; a missing one is NaN"),
+        ({"a": [1, "?", None, pd.NA, 2.5]}, {}, f"attribute 'a', row 1: '?' {TYPO}"),
+        ({"a": pd.Series([None, "1.5", "1e3", "-"])}, {}, f"attribute 'a', row 3: '-' {TYPO}"),
+        ({"a": ["1", "x"]}, {}, f"attribute 'a', row 1: 'x' {TYPO}"),
+        ({"a": ["1", "2", "nan"]}, {}, f"attribute 'a', row 2: 'nan' {TYPO}"),
+        ({"a": [1, pd.NA, None, math.inf]}, {}, "attribute 'a', row 3: the value is infinite; a missing one is NaN"),
+        ({"a": [1, math.inf]}, {}, "attribute 'a', row 1: the value is infinite; a missing one is NaN"),
+        (
+            {"a": [1, -math.inf]},
+            {"a": "categorical"},
+            "attribute 'a', row 1: the value is infinite; a missing one is NaN",
+        ),
+        (torch.tensor([[math.inf]]), {}, "attribute 'x0', row 0: the value is infinite; a missing one is NaN"),
+        (np.array([[0.5], [math.inf]]), {}, "attribute 'x0', row 1: the value is infinite; a missing one is NaN"),
         ({"a": ["C", ["N"]]}, {}, "attribute 'a', row 1: ['N'] is no single value"),
         (
             {"a": pd.to_datetime(["2020-01-01"])},
@@ -767,6 +780,27 @@ HETERO["atom"].x = X
 )
 def test_inference_names_what_is_wrong(source: Any, overrides: Any, message: str) -> None:
     raises(message, Schema.infer, source, overrides)
+
+
+def test_text_among_numbers_may_be_meant() -> None:
+    values = ["1", "2", "X"]
+    assert Schema.infer({"a": values}, a="categorical") == Schema([Categorical("a", values)])
+
+
+def test_errors_about_a_value_know_its_place() -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: Continuous("a, row 7: b").encode([0.5, "x"]),
+        lambda: Schema.infer({"a, row 7: b": [0.5, math.inf]}),
+        lambda: Schema.infer({"a, row 7: b": [0.5, ["x"]]}),
+        lambda: Schema.infer({"a, row 7: b": [0.5, "x"]}),
+    ]
+    for call in calls:
+        with pytest.raises(InputError) as caught:
+            call()
+        for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+            assert (error.attribute, error.row) == ("a, row 7: b", 1)
+            assert str(error) == f"attribute 'a, row 7: b', row 1: {error.reason}"
+    assert (InputError("x").attribute, InputError("x").row, str(InputError("x"))) == (None, None, "x")
 
 
 def test_an_override_given_twice_is_refused() -> None:

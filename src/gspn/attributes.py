@@ -85,7 +85,7 @@ class _Typed:
             raise self._at(*fault)
 
     def _at(self, row: int, reason: str) -> InputError:
-        return InputError(f"attribute {self.name!r}, row {row}: {reason}")
+        return InputError(reason, attribute=self.name, row=row)
 
     def _encode(self, values: NDArray[Any] | list[Any]) -> FloatArray:
         if isinstance(values, np.ndarray):
@@ -342,6 +342,7 @@ class Schema:
         20 distinct values, count with more (continuous if one is negative); everything else continuous. In tensors
         integers are taken for codes, so their categories are 0 … max; a column that cannot be codes, with a negative
         number or one of 1000 or more, is continuous or count. In other sources categories are the distinct values.
+        Text in a column of which at least half reads as numbers is taken for a typo and refused unless overridden.
 
         Every attribute can be set by name, as an attribute or a kind: `Schema.infer(table, charge=Continuous("charge"),
         degree="count")`; names that are no identifiers go into the mapping `overrides`.

@@ -37,9 +37,15 @@ class _Columns:
 
 
 def infer_schema(
-    source: Any, overrides: Mapping[str, Attribute | str] | None, named: Mapping[str, Attribute | str]
+    source: Any,
+    overrides: Mapping[str, Attribute | str] | None,
+    named: Mapping[str, Attribute | str],
+    advice: str = "pass overrides={{{name!r}: 'categorical'}}",
 ) -> Schema:
-    """See `Schema.infer`; `overrides` and `named` mean the same and may not contradict each other."""
+    """See `Schema.infer`; `overrides` and `named` mean the same and may not contradict each other.
+
+    `advice` tells how the caller's users keep text among numbers, if they mean it.
+    """
     columns = _read(source)
     if not columns.values:
         raise InputError("the source has no attributes, so there is no schema to infer")
@@ -47,7 +53,7 @@ def infer_schema(
         if not isinstance(name, str):
             raise InputError(f"column {name!r}: names of attributes must be text; rename it")
     chosen = [
-        _choose(name, values, columns.coded, override)
+        _choose(name, values, columns.coded, override, advice)
         for (name, values), override in zip(
             columns.values.items(), _overrides(columns.values, overrides, named), strict=True
         )
@@ -149,7 +155,9 @@ def _split(array: NDArray[Any], what: str) -> dict[str, Any]:
     return {f"x{i}": array[:, i] for i in range(array.shape[1])}
 
 
-def _choose(name: str, values: Any, coded: bool, override: Attribute | str | None) -> tuple[Attribute, str]:
+def _choose(
+    name: str, values: Any, coded: bool, override: Attribute | str | None, advice: str
+) -> tuple[Attribute, str]:
     """The attribute for a column and the reason in a word or two."""
     if isinstance(override, Attribute):
         return override, "given"
@@ -167,12 +175,42 @@ def _choose(name: str, values: Any, coded: bool, override: Attribute | str | Non
             f"attribute {name!r}: every value is missing, so its kind cannot be inferred; override it with an attribute"
         )
     if not all(map(is_number, distinct)):
+        if override is None:
+            _refuse_text_among_numbers(name, column, distinct, advice)
         return Categorical(name, _in_order(distinct)), "given" if override else "text"
     if any(value in (math.inf, -math.inf) for value in distinct):
-        raise InputError(f"attribute {name!r}: a value is infinite; a missing one is NaN")
+        row = next(row for row, value in enumerate(column) if not is_missing(value) and abs(value) == math.inf)
+        raise InputError("the value is infinite; a missing one is NaN", attribute=name, row=row)
     if override is not None:
         return _categorical(name, distinct, coded), "given"
     return _choose_for_numbers(name, distinct, coded)
+
+
+def _refuse_text_among_numbers(
+    name: str, column: NDArray[Any] | list[Any], distinct: Sequence[Any], advice: str
+) -> None:
+    """One typo would make a category of every number: where most values are numbers, all of them have to be."""
+    reads = {value: _reads_as_number(value) for value in distinct}
+    if all(reads.values()):
+        return
+    present = [(row, value) for row, value in enumerate(column) if value in reads]
+    if 2 * sum(reads[value] for _, value in present) >= len(present):
+        row, value = next((row, value) for row, value in present if not reads[value])
+        raise InputError(
+            f"{shorten(value)} is no number, but most values are; mend it, or {advice.format(name=name)} if it is "
+            "meant",
+            attribute=name,
+            row=row,
+        )
+
+
+def _reads_as_number(value: object) -> bool:
+    if not isinstance(value, str):
+        return is_number(value) and not isinstance(value, (bool, np.bool_))
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _choose_for_numbers(name: str, distinct: Sequence[Any], coded: bool) -> tuple[Attribute, str]:
@@ -236,5 +274,5 @@ def _distinct(name: str, column: NDArray[Any] | list[Any]) -> list[Any]:
         try:
             different[value] = None
         except TypeError:  # a list, say, has no hash
-            raise InputError(f"attribute {name!r}, row {row}: {shorten(value)} is no single value") from None
+            raise InputError(f"{shorten(value)} is no single value", attribute=name, row=row) from None
     return [value for value in different if not is_missing(value)]

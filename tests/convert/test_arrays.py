@@ -209,6 +209,20 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
         from_arrays(**{"x": X, "edges": None, "schema": ONE, **arguments})
 
 
+def test_a_name_like_a_place_does_not_confuse() -> None:
+    with pytest.raises(InputError, match=r"^vertex 1, attribute 'a, row 7: b': 'x' is no number"):
+        from_arrays({"a, row 7: b": [1.0, "x"]}, schema=Schema([Continuous("a, row 7: b")]))
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, torch.from_numpy])
+def test_later_changes_of_the_given_arrays_do_not_reach_the_dataset(as_given: Any) -> None:
+    x, y = np.array([[0.5], [1.5]]), np.array([0.5, 1.5])
+    dataset = from_arrays(as_given(x), graph=[0, 1], y=as_given(y), target_level="graph")
+    x[:] = y[:] = 7
+    assert dataset.y is not None
+    assert (dataset.x.flatten().tolist(), dataset.y.tolist()) == ([0.5, 1.5], [0.5, 1.5])
+
+
 def test_several_targets_need_a_schema() -> None:
     with pytest.raises(InputError, match=r"there are 2 targets \(y0, y1\), so a schema with an attribute for each"):
         from_arrays(X, None, ONE, y=np.array([["a", "b"]]), target=Binary("t"))

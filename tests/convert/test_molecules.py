@@ -318,6 +318,20 @@ def test_gaps_and_numbers_among_the_smiles() -> None:
         from_smiles(pd.Series(["C", pd.NA], dtype="string"), on_error="raise")
 
 
+@pytest.mark.parametrize(
+    ("smiles", "position"), [("CC CC", 2), (" CC\tethane", 3), ("CC |$a;b$| CC", 10), ("CC |CC", 2), ("CC \nCC", 2)]
+)
+def test_a_smiles_with_a_blank_is_not_cut(smiles: str, position: int) -> None:
+    for source in (["C", smiles], pd.DataFrame({"smiles": ["C", smiles]})):
+        with pytest.raises(InputError, match=rf"^row 1: .*: it has a blank at position {position}$"):
+            from_smiles(source, on_error="raise")
+
+
+def test_blanks_around_a_smiles_and_before_its_extension() -> None:
+    dataset = from_smiles([" CC", "CC \n", "CC |$a;b$|", "CC  |$a b;c$| "], on_error="raise")
+    assert dataset.num_vertices_per_graph().tolist() == [2, 2, 2, 2]
+
+
 def test_valences_need_not_be_checked() -> None:
     source = ["O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3", "Cc1ccc([B-2]2(c3ccc(C)cc3)=NCCO2)cc1", "CC"]
     assert len(from_smiles(source)) == 1

@@ -169,7 +169,7 @@ def cut_description(folder: Path) -> None:
 
 def other_format(folder: Path) -> None:
     text = (folder / "dataset.json").read_text()
-    (folder / "dataset.json").write_text(text.replace('"format": 1', '"format": 0'))
+    (folder / "dataset.json").write_text(text.replace(f'"format": {storage.FORMAT}', '"format": 0'))
 
 
 def empty_folder(folder: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from gspn.attributes import Binary, Schema
 from gspn.convert.atoms import OGB_SCHEMA
-from gspn.datasets import load, ogb
+from gspn.datasets import load, ogb, text_tables
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 
@@ -160,6 +160,16 @@ def test_the_first_molecules(read: Callable[..., GraphDataset], limit: int) -> N
 def test_what_is_wrong_is_named(read: Callable[..., GraphDataset], changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(**changed)
+
+
+@pytest.mark.parametrize("part", ["edge", "node-feat", "edge-feat"])
+def test_too_many_lines_in_several_blocks(
+    read: Callable[..., GraphDataset], part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_tables, "_BLOCK_BYTES", 200)
+    lines = FILES[f"raw/{part}"].splitlines()
+    with pytest.raises(InputError, match=rf"raw/{part}\.csv\.gz has {len(lines) + 199} lines, but the lists of sizes"):
+        read(**{f"raw__{part.replace('-', '_')}": "\n".join([*lines, *lines[:1] * 199])})
 
 
 def test_a_changed_file_in_the_folder_is_noticed(put: Place, root: Path) -> None:

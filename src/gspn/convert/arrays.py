@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Schema
 from gspn.columns import shorten, tensor_to_array
-from gspn.convert.values import encode_target, encode_vertices, name_array, to_tensor
+from gspn.convert.values import encode_target, encode_vertices, name_array, pointer, to_tensor
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.pack import packed
@@ -90,26 +90,22 @@ def to_arrays(dataset: GraphDataset) -> dict[str, Any]:
     and where the dataset has them edge_type, y, names, graph_names. `from_arrays(**to_arrays(dataset),
     schema=dataset.schema, target=dataset.target, target_level=dataset.target_level)` gives the dataset back.
     """
-    vertices = _rows(dataset.vertex_ptr.numpy(), dataset.positions.numpy())
-    sizes = dataset.num_vertices_per_graph().numpy()
-    num_edges = dataset.num_edges_per_graph().numpy()
-    edge_rows = _rows(dataset.row_ptr.numpy()[dataset.vertex_ptr.numpy()], dataset.positions.numpy())
-    in_degree = np.diff(dataset.row_ptr.numpy())[vertices]
-    ends = np.stack(
-        [
-            dataset.source.numpy()[edge_rows] + np.repeat(_starts(sizes), num_edges),
-            np.repeat(np.arange(len(vertices)), in_degree),
-        ]
-    )
+    vertices = dataset.vertex_rows().numpy()
+    graph, number = (keys.numpy() for keys in dataset.vertex_keys())
+    row_ptr = dataset.row_ptr.numpy()
+    in_degree = np.diff(row_ptr)[vertices]
+    receiver = np.repeat(np.arange(len(vertices)), in_degree)
+    edge_rows = np.arange(len(receiver)) + (row_ptr[vertices] - pointer(in_degree)[:-1])[receiver]
+    ends = np.stack([dataset.source.numpy()[edge_rows] + (receiver - number[receiver]), receiver])
     given: NDArray[Any] = np.arange(len(edge_rows))
     if dataset.edge_order is not None:
-        place = dataset.edge_order.numpy()[edge_rows] + np.repeat(_starts(num_edges), num_edges)
-        given = np.argsort(place)
+        num_edges = dataset.num_edges_per_graph().numpy()
+        given = np.argsort(dataset.edge_order.numpy()[edge_rows] + np.repeat(pointer(num_edges)[:-1], num_edges))
     arrays: dict[str, Any] = {
         "x": dataset.x.numpy()[vertices],
         "edges": ends[:, given],
-        "graph": np.repeat(np.arange(len(sizes)), sizes),
-        "num_graphs": len(sizes),
+        "graph": graph,
+        "num_graphs": len(dataset),
     }
     if dataset.edge_type is not None:
         arrays["edge_type"] = dataset.edge_type.numpy()[edge_rows][given]
@@ -141,7 +137,7 @@ def assemble(
 ) -> GraphDataset:
     """A packed dataset from flat arrays in any order: vertices numbered by row, edges inside one graph each."""
     order = np.argsort(graph, kind="stable")
-    vertex_ptr = _pointer(graph, num_graphs)
+    vertex_ptr = pointer(np.bincount(graph, minlength=num_graphs))
     number = np.empty(len(graph), dtype=np.int64)
     number[order] = np.arange(len(graph))
     number -= vertex_ptr[graph]
@@ -153,10 +149,10 @@ def assemble(
         torch.from_numpy(x[order]),
         torch.from_numpy(np.stack([number[source], number[receiver]])[:, edge_order]),
         torch.from_numpy(vertex_ptr),
-        torch.from_numpy(_pointer(edge_graph, num_graphs)),
+        torch.from_numpy(pointer(np.bincount(edge_graph, minlength=num_graphs))),
         edge_type=to_tensor(None if edge_type is None else edge_type[edge_order]),
         edge_types=edge_types,
-        y=to_tensor(y[order] if y is not None and of_vertices else y),
+        y=to_tensor(None if y is None else y[order] if of_vertices else np.array(y)),
         target_level=target_level,
         target=target,
         vertex_names=None if names is None else names[order],
@@ -297,23 +293,3 @@ def _numbers(values: Any, what: str, kinds: str = "biuf") -> NDArray[Any]:
         wanted = "whole numbers" if "f" not in kinds else "numbers"
         raise InputError(f"{what} must hold {wanted}, got type {array.dtype}")
     return array
-
-
-def _pointer(group: NDArray[Any], count: int) -> NDArray[np.int64]:
-    """[count + 1] where each group begins once the rows are sorted by group."""
-    pointer = np.zeros(count + 1, dtype=np.int64)
-    np.cumsum(np.bincount(group, minlength=count), out=pointer[1:])
-    return pointer
-
-
-def _starts(sizes: NDArray[Any]) -> NDArray[np.int64]:
-    starts: NDArray[np.int64] = np.cumsum(sizes) - sizes
-    return starts
-
-
-def _rows(pointer: NDArray[Any], chosen: NDArray[Any]) -> NDArray[np.int64]:
-    """Positions of all rows of the chosen segments, one segment after the other."""
-    sizes = pointer[chosen + 1] - pointer[chosen]
-    first = np.repeat(pointer[chosen] - _starts(sizes), sizes)
-    rows: NDArray[np.int64] = first + np.arange(len(first))
-    return rows

@@ -107,6 +107,9 @@ DEFAULT_SCHEMA = Schema(FEATURES[name].attribute for name in DEFAULT_FEATURES)
 OGB_SCHEMA = Schema(feature.attribute for feature in _OGB_FEATURES)
 """The nine atom features of the Open Graph Benchmark; codes are the integers in its raw files."""
 
+# Up to a blank inside a SMILES, with or without an extension between bars.
+_BLANK = re.compile(r"\s*+\S++(?:\s+\|[^|]*\|)?+\s(?=\s*\S)")
+
 _OF_BOND = (_ask("GetBeginAtomIdx"), _ask("GetEndAtomIdx"), _ask("GetBondType"))
 
 
@@ -247,6 +250,8 @@ class _Reader:
     def __call__(self, text: object) -> Any:
         if not isinstance(text, str):
             raise ValueError("it is missing" if is_missing(text) else f"it is no text but {type(text).__name__}")
+        if self._recipe.form == "smiles":
+            _refuse_blank(text)
         molecule = self._parse(text, sanitize=True)
         if molecule is None:
             molecule = self._parse_leniently(text)
@@ -281,6 +286,13 @@ class _Reader:
             molecule = Chem.RemoveHs(molecule, sanitize=False)
         Chem.AssignStereochemistry(molecule, cleanIt=True, force=True)
         return molecule
+
+
+def _refuse_blank(text: str) -> None:
+    """RDKit would take what follows a blank for a name; an extension between bars belongs to the SMILES."""
+    found = _BLANK.match(text)
+    if found is not None:
+        raise ValueError(f"it has a blank at position {found.end() - 1}")
 
 
 def _reason(messages: str) -> str:

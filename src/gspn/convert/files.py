@@ -5,8 +5,9 @@ Reading is all that belongs here; what the columns mean is `tables`' business. p
 
 from __future__ import annotations
 
+import csv
+import gzip
 import os
-import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 from gspn.attributes import Attribute, Categorical
 from gspn.columns import enumerate_briefly, shorten
-from gspn.errors import InputError, MissingExtraError
+from gspn.errors import DAMAGE, InputError, MissingExtraError
 
 # What an empty cell is written as in CSV files; pandas' own list, without its oddities such as "-1.#IND".
 _GAPS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "None")
@@ -110,15 +111,15 @@ def _read_file(pandas: Any, path: Path, ids: Collection[str | None], kinds: _Kin
         raise MissingExtraError(
             "Parquet files need pyarrow, which is not installed: pip install 'gspn[tables]'"
         ) from error
-    except (OSError, EOFError, ValueError, Warning) as error:  # pandas' and pyarrow's own errors are ValueErrors
+    except InputError:
+        raise
+    except (*DAMAGE, csv.Error, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
         raise InputError(f"{path} cannot be read: {error}") from error
     return Table(frame, str(path), is_text=True)
 
 
 def _read_csv(pandas: Any, path: Path, separator: str, ids: Collection[str | None], kinds: _Kinds) -> Any:
-    # The header as plain rows: pandas would rename a column that occurs twice.
-    header = pandas.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
-    names: list[str] = header.iloc[0].tolist()
+    names = _read_header(path, separator)
     for position, name in enumerate(names):
         if name in names[:position]:
             raise ValueError(f"column {name!r} occurs twice; rename one")
@@ -126,23 +127,37 @@ def _read_csv(pandas: Any, path: Path, separator: str, ids: Collection[str | Non
     gaps = {name: [gap for gap in _GAPS if gap not in (text or ())] for name, text in texts.items()}
     # pandas 3.1 reads floats exactly and deprecates the option; before, the last digit could be lost.
     old = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
-    with warnings.catch_warnings():
-        # Rows longer than the header: pandas would cut them and warn.
-        warnings.simplefilter("error", pandas.errors.ParserWarning)
-        frame = pandas.read_csv(
-            path,
-            sep=separator,
-            dtype={name: str for name, text in texts.items() if name in ids or text is not None},
-            keep_default_na=False,
-            na_values=gaps | {name: [""] for name in names if name in ids},
-            index_col=False,
-            **({"float_precision": "round_trip"} if old else {}),
-        )
+    frame = pandas.read_csv(
+        path,
+        sep=separator,
+        dtype={name: str for name, text in texts.items() if name in ids or text is not None},
+        keep_default_na=False,
+        na_values=gaps | {name: [""] for name in names if name in ids},
+        index_col=False,
+        low_memory=False,  # or each piece of a long column would get its own type
+        **({"float_precision": "round_trip"} if old else {}),
+    )
     for name, text in texts.items():
         known = kinds.of(name) is not None and name not in ids and text is None
         if known and pandas.api.types.infer_dtype(frame[name], skipna=True) == "string":
             frame[name] = _parse_cells(pandas, frame[name])
     return frame
+
+
+def _read_header(path: Path, separator: str) -> list[str]:
+    """The names of the columns, once every row is known to have a cell for each: pandas would fill and cut rows."""
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as handle:
+        # Lines that are empty or hold just blanks are none to pandas either.
+        every = csv.reader(handle, delimiter=separator)
+        rows = (row for row in every if row and not (len(row) == 1 and row[0].isspace()))
+        header = next(rows, None)
+        if header is None:
+            raise ValueError("the file is empty")
+        for number, row in enumerate(rows):
+            if len(row) != len(header):
+                raise InputError(f"{path}, row {number}: {len(row)} cells, but the header has {len(header)}")
+    return header
 
 
 def _parse_cells(pandas: Any, column: Any) -> Any:

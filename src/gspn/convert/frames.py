@@ -124,9 +124,8 @@ def graph_table(
 
 def _names(dataset: GraphDataset, arrays: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """What vertices and graphs are called; numbers where they have no names."""
-    sizes = dataset.num_vertices_per_graph().numpy()
-    number = np.arange(len(arrays["x"])) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return arrays.get("names", number), arrays.get("graph_names", np.arange(len(sizes)))
+    _, number = dataset.vertex_keys()
+    return arrays.get("names", number.numpy()), arrays.get("graph_names", np.arange(len(dataset)))
 
 
 def _named(values: NDArray[Any], name: str | None) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gspn.columns import enumerate_briefly, shorten
-from gspn.errors import InputError
+from gspn.errors import DAMAGE, InputError
 
 _SMILES_SUFFIXES = (".smi", ".smiles", ".txt")
 _TABLE_SUFFIXES = {".csv": ",", ".tsv": "\t"}
@@ -202,5 +201,5 @@ def _opened(path: Path) -> Iterator[TextIO]:
         opened = gzip.open if packed else open
         with opened(path, "rt", encoding="utf-8-sig", newline="") as handle:
             yield handle
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+    except (*DAMAGE, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error

@@ -34,7 +34,7 @@ from gspn.convert.atoms import (
     import_rdkit,
 )
 from gspn.convert.molecule_files import Records, read_sdf, read_smiles_source
-from gspn.convert.values import encode_target
+from gspn.convert.values import encode_target, pointer
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.pack import packed
@@ -161,14 +161,13 @@ def _convert(
         if not len(kept):
             raise InputError(f"none of the {count} molecules can be read:\n  {listed}")
         _log.warning("%d of %d molecules cannot be read and are left out:\n  %s", len(rejected), count, listed)
-    edge_type = _join(chunks, "bond_types")
     return packed(
         Schema(feature.attribute for feature in choose_features(recipe.features)),
-        _join(chunks, "x"),
-        _join(chunks, "edges", axis=1),
-        _pointer(_join(chunks, "num_atoms")),
-        _pointer(_join(chunks, "num_edges")),
-        edge_type=edge_type,
+        torch.from_numpy(_join(chunks, "x")),
+        torch.from_numpy(_join(chunks, "edges", axis=1)),
+        torch.from_numpy(pointer(_join(chunks, "num_atoms"))),
+        torch.from_numpy(pointer(_join(chunks, "num_edges"))),
+        edge_type=torch.from_numpy(_join(chunks, "bond_types")),
         edge_types=BOND_TYPES,
         y=None if targets is None else torch.from_numpy(targets[kept]),
         target_level=None if targets is None else "graph",
@@ -329,9 +328,5 @@ def _read_cell(cell: str) -> float | bool | str | None:
         return cell
 
 
-def _join(chunks: Sequence[Chunk], part: str, axis: int = 0) -> torch.Tensor:
-    return torch.from_numpy(np.concatenate([getattr(chunk, part) for chunk in chunks], axis=axis))
-
-
-def _pointer(sizes: torch.Tensor) -> torch.Tensor:
-    return torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
+def _join(chunks: Sequence[Chunk], part: str, axis: int = 0) -> NDArray[Any]:
+    return np.concatenate([getattr(chunk, part) for chunk in chunks], axis=axis)

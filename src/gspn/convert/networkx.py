@@ -18,7 +18,7 @@ from gspn.attributes import Attribute, Schema
 from gspn.columns import is_missing, shorten
 from gspn.convert.arrays import assemble, to_arrays
 from gspn.convert.edges import both_directions, pair_up
-from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, name_array, target_columns
+from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, name_array, pointer, target_columns
 from gspn.errors import InputError, MissingExtraError
 from gspn.graphs.dataset import GraphDataset
 
@@ -101,14 +101,13 @@ def to_networkx(
     """
     networkx = _import_networkx()
     arrays = to_arrays(dataset)
-    sizes = dataset.num_vertices_per_graph().numpy()
-    first = np.append(0, np.cumsum(sizes))
-    names = arrays.get("names", np.arange(first[-1]) - np.repeat(first[:-1], sizes)).tolist()
+    first = pointer(dataset.num_vertices_per_graph().numpy())
+    names = arrays.get("names", dataset.vertex_keys()[1].numpy()).tolist()
     ends, types = _written_edges(arrays, names, undirected, dataset.edge_types if edge_types is None else edge_types)
     of_graphs, of_vertices = _written_values(dataset, arrays, y)
-    edges_until = np.searchsorted(arrays["graph"][ends[0]], np.arange(len(sizes) + 1))
+    edges_until = np.searchsorted(arrays["graph"][ends[0]], np.arange(len(dataset) + 1))
     made = []
-    for position in range(len(sizes)):
+    for position in range(len(dataset)):
         graph = networkx.MultiGraph() if undirected else networkx.MultiDiGraph()
         graph.graph.update(_present(of_graphs, position))
         for vertex in range(first[position], first[position + 1]):

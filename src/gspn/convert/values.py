@@ -6,7 +6,6 @@ value stands that cannot be encoded, names as arrays. What a kind of attribute m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -18,20 +17,17 @@ from torch import Tensor
 from gspn.attributes import Attribute, Categorical, Schema
 from gspn.columns import enumerate_briefly, shorten
 from gspn.errors import InputError
+from gspn.infer import infer_schema
 
 Place: TypeAlias = Callable[[int], str]
 """From a row to words: "nodes, row 7"."""
 
-# How `gspn.attributes` and `gspn.infer` name a value that they cannot take.
-_AT_ROW = re.compile(r"attribute (?P<name>.+?), row (?P<row>\d+): (?P<reason>.*)", re.DOTALL)
-
 
 def placed(error: InputError, source: str, place: Place) -> InputError:
     """The error with the place in the source where its value stands."""
-    found = _AT_ROW.fullmatch(str(error))
-    if found is None:
+    if error.row is None:
         return InputError(f"{source}: {error}")
-    return InputError(f"{place(int(found['row']))}, attribute {found['name']}: {found['reason']}")
+    return InputError(f"{place(error.row)}, attribute {error.attribute!r}: {error.reason}")
 
 
 def encode_vertices(
@@ -82,7 +78,7 @@ def encode_target(
         if target is not None:
             (column,) = columns.values()
             return target.encode(column), target
-        inferred = Schema.infer(columns)
+        inferred = infer_schema(columns, None, {}, "say what the target is")
         y = inferred.encode(columns)
         return (y[:, 0], inferred[0]) if single else (y, inferred)
     except InputError as error:
@@ -139,6 +135,11 @@ def name_array(names: Iterable[Any]) -> NDArray[Any]:
     if listed and all(type(name) is int and -(2**63) <= name < 2**63 for name in listed):
         return np.array(listed, dtype=np.int64)
     return np.fromiter(listed, dtype=object, count=len(listed))
+
+
+def pointer(sizes: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each of several consecutive stretches begins, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
 def to_tensor(array: NDArray[Any] | None) -> Tensor | None:

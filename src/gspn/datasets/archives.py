@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import gzip
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, cast
 
-from gspn.errors import InputError
+from gspn.errors import DAMAGE, InputError
 
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+_DAMAGE = (*DAMAGE, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 
 
 @contextmanager

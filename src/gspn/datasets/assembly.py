@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Schema
+from gspn.convert.values import pointer
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.pack import packed
 from gspn.graphs.splits import Fold
@@ -23,7 +23,7 @@ class Target:
     values: NDArray[Any]
 
 
-def assemble(
+def from_sizes(
     schema: Schema,
     x: NDArray[Any],
     edge_index: NDArray[Any],
@@ -51,8 +51,3 @@ def assemble(
         splits=splits,
         graph_names=graph_names,
     )
-
-
-def pointer(sizes: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each of several consecutive stretches begins, and where the last one ends."""
-    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))

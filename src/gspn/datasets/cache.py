@@ -13,7 +13,6 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +108,6 @@ def _keep(dataset: GraphDataset, folder: Path) -> GraphDataset:
     try:
         _clear(folder)
         write_dataset(dataset, folder)
-        with suppress(OSError):  # it may be another user's
-            shutil.copymode(folder.parent, folder)  # temporary folders are for their owner only, a cache may be shared
         return read_dataset(folder)
     except (OSError, InputError) as error:
         logger.warning(

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Categorical, Continuous, Schema
+from gspn.convert.values import pointer
 from gspn.datasets.archives import Files
-from gspn.datasets.assembly import pointer
 from gspn.datasets.family import Family, Found, Source, Sources, check_choice, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.errors import InputError

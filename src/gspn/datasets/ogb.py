@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Categorical
 from gspn.convert.atoms import BOND_TYPES, OGB_SCHEMA
+from gspn.convert.values import pointer
 from gspn.datasets import molecules
 from gspn.datasets.archives import Files
-from gspn.datasets.assembly import Target, assemble, pointer
+from gspn.datasets.assembly import Target, from_sizes
 from gspn.datasets.family import Family, Found, Source, Sources, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, read_integers
@@ -82,7 +83,7 @@ class _Reader:
         whole = limit is None or limit >= total
         num_atoms, num_bonds = num_atoms[:limit], num_bonds[:limit]
         tasks, names = self._mapping(total)
-        return assemble(
+        return from_sizes(
             OGB_SCHEMA,
             self._atoms(int(num_atoms.sum()), whole),
             self._bonds(num_atoms, num_bonds, whole),
@@ -126,7 +127,7 @@ class _Reader:
                     at, column = np.argwhere(wrong)[0]
                     wanted = f"column {column + 1} must be from 0 to {most[column] - 1}"
                     raise InputError(f"{where}, line {line + at}: {wanted}, found {block[at, column]}")
-                filled[size : size + len(block)] = block[: rows - size]
+                filled[size : size + len(block)] = block[: max(rows - size, 0)]
                 size += len(block)
                 if size >= rows and not whole:
                     break

@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Categorical, Continuous, Count, Schema
+from gspn.convert.values import pointer
 from gspn.datasets.archives import Files
-from gspn.datasets.assembly import Target, assemble, pointer
+from gspn.datasets.assembly import Target, from_sizes
 from gspn.datasets.family import Family, Found, Source, Sources, check_choice
 from gspn.datasets.raw_files import RawFile
 from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, read_integers
@@ -92,7 +93,7 @@ class _Reader:
         by_graph = _grouping(graph_of)
         edges = self._edges(graph_of, _numbers_inside(graph_of, sizes, by_graph))
         schema, x = self._attributes(len(graph_of), edges.degree, degree)
-        return assemble(
+        return from_sizes(
             schema,
             x if by_graph is None else x[by_graph],
             edges.index,
