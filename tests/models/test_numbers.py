@@ -249,3 +249,10 @@ def test_gradients_for_attributes_of_every_kind(name: str, hidden: str) -> None:
     model = draw_model(name, 14, shortcut="learned", num_edge_types=2)
     data = draw_graph(np.random.default_rng(15), 6, missing=0.2, edge_types=2)
     check_gradients(model, results(model, model.collate(data), hidden), fast_mode=True)
+
+
+def test_large_values_before_any_fit() -> None:
+    """An unfitted model knows no mean to be far from: salaries and time stamps can be collated and evaluated."""
+    model = GSPN(Schema([Continuous("time")]), num_layers=2, num_states=2)
+    data = Data(x=torch.tensor([[1.7e9], [1.8e9]], dtype=torch.float64), edge_index=torch.tensor([[0], [1]]))
+    assert torch.isfinite(model(model.collate(data)).log_likelihood).all()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gspn.errors import InputError
+from gspn.errors import DAMAGE, InputError
 from gspn.graphs.draws import keyed_generator
 
 
@@ -76,7 +75,7 @@ def read_folds(path: str | Path, num_graphs: int | None = None) -> tuple[Fold, .
         raw = path.read_bytes()
         listed = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
         folds = tuple(_fold(entry) for entry in listed)
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
+    except (*DAMAGE, ValueError, KeyError, IndexError, TypeError) as error:
         raise InputError(f"{path} does not hold folds in the published form: {error!r}") from error
     for i, fold in enumerate(folds):
         everything = torch.cat([fold.train, fold.validation, fold.test])

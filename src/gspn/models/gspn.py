@@ -169,10 +169,10 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
             self._train(training, held_out, settings, done, checkpoint, progress, warm_start)
         except BaseException:
             # Ctrl-C after some epochs leaves what they taught; before that, the model is what it was.
-            if not done.epoch:
+            if done.epoch:
+                self._keep(done)
+            else:
                 self.load_state_dict(before)
-                raise
-            self._keep(done)
             raise
         self._keep(done)
         return self
@@ -269,7 +269,8 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
     def collate(self, graphs: Graphs) -> Batch:
         """All graphs as one checked batch, on the model's device."""
         dataset = self._pack(graphs)
-        check_magnitudes(self.hierarchy, dataset)
+        if self.__sklearn_is_fitted__():  # before, there is no mean to be far from
+            check_magnitudes(self.hierarchy, dataset)
         return dataset.batch(torch.arange(len(dataset))).to(self.hierarchy.raw_prior.device)
 
     def forward(self, batch: Batch) -> Evaluation:
