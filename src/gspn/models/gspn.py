@@ -332,7 +332,8 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
             raise NotFittedError("this GSPN is not fitted yet; call fit, load or set_parameters first")
 
     def __sklearn_is_fitted__(self) -> bool:
-        return bool(self._fitted)
+        # On torch's meta device there are shapes but no values, so nothing that could have been learned.
+        return not self._fitted.is_meta and bool(self._fitted)
 
     def arguments(self) -> dict[str, Any]:
         """The constructor's arguments by name."""
