@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import logging
 import os
 import time
 import urllib.error
@@ -21,6 +22,8 @@ from tqdm import tqdm
 from gspn import __version__
 from gspn.datasets.locks import locked
 from gspn.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 TIMEOUT = 20.0
 """seconds without an answer or a byte"""
@@ -116,8 +119,8 @@ class _Transfer:
             size = self.partial.stat().st_size
             if note["url"] == self.url and note["validator"] and size <= (note["total"] or size):
                 return size, note
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.debug("nothing of %s to continue from: %r", self.url, error)
         self._forget()
         return 0, {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -10,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gspn.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 _PAUSE = 0.05
 _PATIENCE = 3600.0
@@ -56,6 +59,7 @@ def _try_lock(descriptor: int) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
-    except OSError:
-        pass
+    except OSError as error:
+        # A file system without locks: work goes on, at worst twice, and the atomic rename still keeps it right.
+        logger.info("no lock is possible here: %s", error)
     return True
