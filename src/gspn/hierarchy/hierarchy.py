@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +14,11 @@ from gspn.attributes import Schema
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import GaussianLeaves, Leaves, Natural, leaves_for
 from gspn.circuits.leaves.contract import as_mapping, as_numbers, at_level, with_level
-from gspn.circuits.numerics import log_positive
 from gspn.circuits.structure import Unit
 from gspn.circuits.templates import Template, compile_template
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
+from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
 from gspn.kernels.levels import climb
 
 
@@ -134,17 +133,7 @@ class Hierarchy(nn.Module):
 
     def set_units(self, x: Tensor) -> None:
         """Take the units of continuous columns from rows x [n, d]; every attribute must be observed somewhere."""
-        for attribute, family, column in zip(self.schema, self.families, x.unbind(1), strict=True):
-            known = column[~torch.isnan(column)]
-            if not len(known):
-                raise InputError(
-                    f"attribute '{attribute.name}' is missing at every vertex; nothing can be learned of it"
-                )
-            if isinstance(family, GaussianLeaves):
-                family.standardise(known)
-                if not math.isfinite(family.spread):
-                    largest = known[known.abs().argmax()].item()
-                    raise InputError(f"attribute '{attribute.name}': values as large as {largest:g} cannot be squared")
+        take_units(self.families, x, "attribute", "at every vertex")
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Start afresh from rows x [n, d]: leaves and priors from the data, transitions at random."""
@@ -160,19 +149,11 @@ class Hierarchy(nn.Module):
 
     def export(self) -> dict[str, Any]:
         with torch.no_grad():
-            leaves = {
-                family.attribute.name: family.export(natural)
-                for family, natural in zip(self.families, self.naturals(), strict=True)
-            }
             exported: dict[str, Any] = {
                 "prior": self.prior().double(),
                 "transitions": self.transitions().double(),
-                "leaves": leaves,
-                "units": {
-                    family.attribute.name: torch.tensor([family.center, family.spread], dtype=torch.float64)
-                    for family in self.families
-                    if isinstance(family, GaussianLeaves)
-                },
+                "leaves": export_leaves(self.families, self.naturals()),
+                "units": export_units(self.families),
             }
             weights = self.shortcut_weights()
             if weights is not None:
@@ -194,42 +175,16 @@ class Hierarchy(nn.Module):
         if not needed <= set(exported) <= known:
             raise InputError(f"parameters must be named {sorted(known)}, got {sorted(map(str, exported))}")
         for name in needed - {"leaves"}:
-            self._assign_probabilities(name, exported[name])
+            assign_probabilities(getattr(self, f"raw_{name}"), f"'{name}'", exported[name])
         weights = self.shortcut_weights()
         if self.shortcut == "mean" and weights is not None and "shortcut" in exported:
             given = as_numbers("'shortcut'", exported["shortcut"])
             if given.shape != weights.shape or not torch.allclose(given, weights.double(), atol=1e-5):
                 raise InputError(f"'shortcut' must be {weights.tolist()}, which the shortcut 'mean' does not learn")
         leaves, units = as_mapping("'leaves'", exported["leaves"]), as_mapping("'units'", exported.get("units", {}))
-        self._assign_leaves(leaves, units, fitted)
-
-    def _assign_probabilities(self, name: str, value: Any) -> None:
-        raw: Tensor = getattr(self, f"raw_{name}")
-        probabilities = as_numbers(f"'{name}'", value).to(raw)
-        if probabilities.shape != raw.shape:
-            raise InputError(f"'{name}' has shape {list(probabilities.shape)} instead of {list(raw.shape)}")
-        total = probabilities.sum(-1)
-        if bool((probabilities < 0).any()) or not torch.allclose(total, torch.ones_like(total), atol=1e-5):
-            raise InputError(f"'{name}' must be non-negative and sum to 1 over its last dimension")
-        with torch.no_grad():
-            raw.copy_(log_positive(probabilities))
-
-    def _assign_leaves(self, leaves: Mapping[str, Any], units: Mapping[str, Any], fitted: bool) -> None:
-        if set(leaves) != set(self.schema.names):
-            found = sorted(map(str, leaves))
-            raise InputError(f"'leaves' must have the attributes {list(self.schema.names)}, got {found}")
-        continuous = [family.attribute.name for family in self.families if isinstance(family, GaussianLeaves)]
-        if not set(units) <= set(continuous):
-            raise InputError(f"'units' are for the continuous attributes {continuous}, got {sorted(map(str, units))}")
+        given = assign_leaves(self.families, leaves, units, self.num_layers, fitted)
         for family in self.families:
-            name = family.attribute.name
-            # With a shortcut the root's row follows from the others and may be left out.
-            values = as_mapping(f"leaves of '{name}'", leaves[name])
-            given = family.check_exported(values, family.num_levels, self.num_layers)
-            if isinstance(family, GaussianLeaves):
-                _set_units(family, given, units.get(name), fitted)
-            family.assign({key: value[: family.num_levels] for key, value in given.items()})
-            self._check_root(family, given)
+            self._check_root(family, given[family.attribute.name])
 
     def _check_root(self, family: Leaves, given: Natural) -> None:
         """With a shortcut the root's leaves follow from the others; given ones must not say otherwise."""
@@ -247,18 +202,3 @@ class Hierarchy(nn.Module):
                         f"leaves of '{family.attribute.name}': '{key}' of the root is combined from the other levels "
                         f"by the shortcut and cannot be set otherwise; give levels 0 … {self.num_layers - 2} only"
                     )
-
-
-def _set_units(family: GaussianLeaves, given: Natural, units: Any, fitted: bool) -> None:
-    name = family.attribute.name
-    if units is not None:
-        numbers = as_numbers(f"units of '{name}'", units)
-        center, spread = numbers.tolist() if numbers.shape == (2,) else (math.nan, math.nan)
-        if not (math.isfinite(center) and math.isfinite(spread) and spread > 0):
-            raise InputError(f"units of '{name}' must be a finite centre and a positive spread, got {numbers.tolist()}")
-        family.center, family.spread = center, spread
-    elif not fitted:
-        # No data seen: measure in the sharpest given state, so that no given deviation falls below the floor.
-        if bool((given["std"] <= 0).any()):
-            raise family.refuse("std", "positive")
-        family.center, family.spread = given["mean"].mean().item(), given["std"].min().item()
