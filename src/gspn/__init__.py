@@ -20,16 +20,20 @@ if TYPE_CHECKING:
     from gspn.graphs import GraphDataset, pack
     from gspn.models.gspn import GSPN
     from gspn.models.saving import load
+    from gspn.models.supervised import SupervisedGSPN
+    from gspn.predictors import DeepSets
 
 _HOMES = {
     "Binary": "gspn.attributes",
     "Categorical": "gspn.attributes",
     "Continuous": "gspn.attributes",
     "Count": "gspn.attributes",
+    "DeepSets": "gspn.predictors",
     "GSPN": "gspn.models.gspn",
     "GSPNError": "gspn.errors",
     "GraphDataset": "gspn.graphs",
     "Schema": "gspn.attributes",
+    "SupervisedGSPN": "gspn.models.supervised",
     "from_arrays": "gspn.convert.arrays",
     "from_networkx": "gspn.convert.networkx",
     "from_sdf": "gspn.convert.molecules",
@@ -50,9 +54,11 @@ __all__ = [
     "Categorical",
     "Continuous",
     "Count",
+    "DeepSets",
     "GSPNError",
     "GraphDataset",
     "Schema",
+    "SupervisedGSPN",
     "__version__",
     "circuits",
     "datasets",

@@ -23,7 +23,7 @@ from torch import Tensor
 from gspn import GSPN, Continuous, Schema, load, pack
 from gspn.errors import CheckpointError, GSPNError
 from gspn.hierarchy import Hierarchy
-from gspn.training import loop
+from gspn.models import gspn as model_module
 
 GRAPHS = draw_graphs(12, seed=0)
 HELD_OUT = draw_graphs(6, seed=1)
@@ -76,7 +76,7 @@ def test_more_epochs_go_on_from_the_last_weights_not_from_the_best(
     scripted = [3.0, 4.0, 5.0, 2.0]
     path = tmp_path / "run.safetensors"
     remaining = iter(scripted)
-    monkeypatch.setattr(loop, "mean_loss", lambda *_: next(remaining))
+    monkeypatch.setattr(model_module, "mean_loss", lambda *_: next(remaining))
     first = make(epochs=3).fit(GRAPHS, validation=HELD_OUT, checkpoint=path)
     longer = make(epochs=4).fit(GRAPHS, validation=HELD_OUT, checkpoint=path)
     monkeypatch.undo()

@@ -49,7 +49,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 def script_validation(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> None:
     remaining = iter(values)
-    monkeypatch.setattr(loop, "mean_loss", lambda *_: next(remaining))
+    monkeypatch.setattr(model_module, "mean_loss", lambda *_: next(remaining))
 
 
 def assert_unchanged_or_unfitted(model: GSPN, before: dict[str, Tensor]) -> None:

@@ -42,7 +42,7 @@ def loss_on(model: GSPN, graphs: list[Any], **settings: Any) -> float:
 def script_validation(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> None:
     """Let the epochs' validation losses be the given ones."""
     remaining = iter(values)
-    monkeypatch.setattr(loop, "mean_loss", lambda *_: next(remaining))
+    monkeypatch.setattr(model_module, "mean_loss", lambda *_: next(remaining))
 
 
 @pytest.fixture

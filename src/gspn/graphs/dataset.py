@@ -148,6 +148,17 @@ class GraphDataset:
             y=y,
         )
 
+    def with_targets(self, y: Tensor, target_level: str) -> GraphDataset:
+        """The same graphs with other targets: one row a graph of this dataset, or one row a vertex."""
+        rows = self.vertex_rows() if target_level == "vertex" else self.positions
+        if len(rows.unique()) < len(rows):
+            # A graph that occurs twice may have two labels, so nothing can be stored by its position.
+            raise ValueError("graphs that occur more than once cannot be given targets of their own")
+        stored = len(self.x) if target_level == "vertex" else len(self.vertex_ptr) - 1
+        table = torch.full((stored, *y.shape[1:]), torch.nan, dtype=torch.float64)
+        table[rows] = y.double()
+        return replace(self, y=table, target_level=target_level)
+
     def chunks(self, max_size: int) -> Iterator[Batch]:
         """All graphs in order, in batches of at most `max_size` vertices and edges (a larger graph stands alone)."""
         sizes = (self.num_vertices_per_graph() + self.num_edges_per_graph()).tolist()

@@ -182,9 +182,9 @@ class Hierarchy(nn.Module):
             if given.shape != weights.shape or not torch.allclose(given, weights.double(), atol=1e-5):
                 raise InputError(f"'shortcut' must be {weights.tolist()}, which the shortcut 'mean' does not learn")
         leaves, units = as_mapping("'leaves'", exported["leaves"]), as_mapping("'units'", exported.get("units", {}))
-        given = assign_leaves(self.families, leaves, units, self.num_layers, fitted)
+        rows = assign_leaves(self.families, leaves, units, self.num_layers, fitted)
         for family in self.families:
-            self._check_root(family, given[family.attribute.name])
+            self._check_root(family, rows[family.attribute.name])
 
     def _check_root(self, family: Leaves, given: Natural) -> None:
         """With a shortcut the root's leaves follow from the others; given ones must not say otherwise."""

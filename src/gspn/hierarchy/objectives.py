@@ -1,4 +1,4 @@
-"""What is maximised: the three objectives of an unsupervised hierarchy, as sums of losses with their number of terms.
+"""What is maximised: three objectives of vertices, and that of targets, as sums of losses with their number of terms.
 
 An objective takes a hierarchy, a batch and the epoch (which fixes what is hidden) and yields parts, each a sum of
 losses and the number of its terms. Sums, not means: a loss is a mean over all terms of a step, however they are spread
@@ -17,6 +17,7 @@ from gspn.graphs.batch import Batch
 from gspn.graphs.echoes import echo_free
 from gspn.graphs.masks import choose_vertices, hide_entries
 from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.hierarchy.readout import SupervisedHierarchy, labels_of
 
 OBJECTIVES = ("pseudo", "masked", "leave_one_out")
 
@@ -33,6 +34,35 @@ def objective_for(hierarchy: Hierarchy, name: str, mask_rate: float, seed: int) 
     if name == "masked":
         return lambda batch, epoch: _masked(hierarchy, batch, hide_entries(batch, mask_rate, seed, epoch))
     return lambda batch, epoch: _leave_one_out(hierarchy, batch, choose_vertices(batch, mask_rate, seed, epoch))
+
+
+def supervised_objective(
+    network: SupervisedHierarchy, vertices: str, mask_rate: float, seed: int, likelihood_weight: float
+) -> Objective:
+    """−log P(targets | graph) plus `likelihood_weight` times the vertices' objective of the given name (their sum).
+
+    One term a graph (or vertex) with a label, and any graph where the vertices count as well. Without either there is
+    nothing to learn from a batch.
+    """
+    of_vertices = objective_for(network.hierarchy, vertices, mask_rate, seed)
+
+    def objective(batch: Batch, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        labelled = int((~torch.isnan(labels_of(batch)).all(1)).sum())
+        if likelihood_weight == 0:
+            if labelled:
+                yield -network(batch).log_prob.sum(), labelled
+            return
+        evaluation = network(batch)
+        loss = -evaluation.log_prob.sum()
+        if vertices == "pseudo":
+            # The same pass has it already.
+            loss = loss - likelihood_weight * evaluation.log_likelihood.sum()
+        yield loss, len(evaluation.log_prob)
+        if vertices != "pseudo":
+            for part, _ in of_vertices(batch, epoch):
+                yield likelihood_weight * part, 0
+
+    return objective
 
 
 def _pseudo(hierarchy: Hierarchy, batch: Batch) -> Iterator[tuple[Tensor, int]]:

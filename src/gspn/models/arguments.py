@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from gspn.attributes import Schema
+from gspn.attributes import Binary, Categorical, Schema
 from gspn.circuits.structure import Unit
 from gspn.circuits.validity import check_circuit
 from gspn.errors import InputError
 from gspn.hierarchy.objectives import OBJECTIVES
+from gspn.targets import target_schema
 
 TRAINING = (
     "objective",
@@ -25,7 +26,7 @@ TRAINING = (
     "n_init",
     "seed",
 )
-"""Arguments that `fit` may override for one call: they shape the training, not the model."""
+"""Arguments that shape the training and not the model."""
 
 
 def check_structure(
@@ -57,6 +58,21 @@ def check_training(settings: dict[str, Any]) -> None:
     check_integer("patience", settings["patience"], 1)
     check_integer("n_init", settings["n_init"], 1)
     check_integer("seed", settings["seed"], 0, 2**63 - 1)
+
+
+def check_readout(target: Any, num_graph_states: Any, pooling: Any, target_level: Any, head: Any) -> None:
+    targets = target_schema(target)
+    check_integer("num_graph_states", num_graph_states, 1)
+    check_choice("pooling", pooling, ("sum", "mean"))
+    check_choice("target_level", target_level, ("graph", "vertex"))
+    check_choice("head", head, ("circuit", "linear"))
+    if head == "linear":
+        for attribute in targets:
+            if not isinstance(attribute, Binary | Categorical):
+                raise InputError(
+                    f"head='linear' gives logits, for categorical and binary targets; target '{attribute.name}' is "
+                    f"{attribute.kind}: use head='circuit'"
+                )
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None) -> None:

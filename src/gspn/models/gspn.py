@@ -20,12 +20,12 @@ from gspn.errors import InputError, NotFittedError
 from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
 from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy import Evaluation, Hierarchy
-from gspn.hierarchy.objectives import objective_for
+from gspn.hierarchy.objectives import Objective, objective_for
 from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_structure, check_training
 from gspn.models.compatibility import check_edge_types, check_magnitudes
 from gspn.queries.likelihood import leave_one_out_nll, log_likelihood, log_prob_hidden
-from gspn.training import Checkpoint, Progress, Settings, join_processes, mean_loss, train
+from gspn.training import Checkpoint, Processes, Progress, Settings, Validate, join_processes, mean_loss, train
 from gspn.training.files import digest
 
 VALIDATION_ROOTS = 2_000
@@ -74,6 +74,8 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
     """
 
     _fitted: Tensor
+    _training_arguments: tuple[str, ...] = TRAINING
+    """Arguments that `fit` may override for one call: they shape the training, not the model."""
 
     def __init__(
         self,
@@ -115,16 +117,27 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
 
     def _build(self) -> None:
         """All parameters, at random values that depend on the seed alone."""
+        self._check()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self._make()
+        self.register_buffer("_fitted", torch.tensor(False))
+
+    def _check(self) -> None:
         check_structure(
             self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
         )
         check_training(self.arguments())
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
-            self.hierarchy = Hierarchy(
-                self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
-            )
-        self.register_buffer("_fitted", torch.tensor(False))
+
+    def _make(self) -> None:
+        self.hierarchy = Hierarchy(
+            self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
+        )
+
+    @property
+    def network(self) -> nn.Module:
+        """What is trained, checkpointed and saved: all parameters, and nothing else."""
+        return self.hierarchy
 
     def set_params(self, **params: Any) -> Self:
         """Set constructor arguments; a new structure means new parameters, so the model is unfitted afterwards."""
@@ -150,7 +163,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         graphs: Graphs,
         y: object = None,
         *,
-        validation: Graphs | None = None,
+        validation: Graphs | tuple[Graphs, Any] | None = None,
         checkpoint: str | Path | None = None,
         progress: bool = True,
         warm_start: bool = False,
@@ -163,7 +176,8 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         ignored; it is there for scikit-learn's pipelines.
         """
         settings = self._settings(overrides)
-        training, held_out = self._pack(graphs), None if validation is None else self._pack(validation)
+        training = self._prepare(graphs, y)
+        held_out = None if validation is None else self._prepare(*with_labels(validation))
         before, done = copy.deepcopy(self.state_dict()), Progress()
         try:
             self._train(training, held_out, settings, done, checkpoint, progress, warm_start)
@@ -193,7 +207,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         warm_start: bool,
     ) -> None:
         processes = join_processes()
-        objective = objective_for(self.hierarchy, settings["objective"], settings["mask_rate"], settings["seed"])
+        objective = self._objective(settings)
         if warm_start:
             self._require_fitted()
         else:
@@ -205,22 +219,43 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         if checkpoint is not None:
             kept = Checkpoint.at(checkpoint, self._identity(settings, training, validation, warm_start))
         train(
-            self.hierarchy,
+            self.network,
             objective,
             training,
-            validation,
-            Settings(**{name: settings[name] for name in Settings.__dataclass_fields__}),
+            None if validation is None else self._judge(objective, validation, processes),
+            Settings(**{name: settings[name] for name in Settings.__dataclass_fields__ if name in settings}),
             processes,
             done,
             checkpoint=kept,
             show_progress=show_progress,
-            at_end=lambda: self._final_results(validation, settings["seed"]),
+            at_end=lambda: self._final_results(validation, settings),
         )
 
+    # What a model with targets does otherwise.
+
+    def _prepare(self, graphs: Graphs, y: Any) -> GraphDataset:
+        """Checked graphs to train or validate on; `y` means nothing here."""
+        return self._pack(graphs)
+
+    def _objective(self, settings: Mapping[str, Any]) -> Objective:
+        return objective_for(self.hierarchy, settings["objective"], settings["mask_rate"], settings["seed"])
+
+    def _judge(self, objective: Objective, validation: GraphDataset, processes: Processes) -> Validate:
+        return lambda: {"validation": mean_loss(objective, validation, processes)}
+
+    def _start(self, training: GraphDataset, generator: torch.Generator) -> None:
+        """Set all parameters from the training graphs and the generator alone."""
+        self.hierarchy.initialise(training.entries(), generator)
+
+    def _set_units(self, training: GraphDataset) -> None:
+        self.hierarchy.set_units(training.entries())
+
     def _settings(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
-        unknown = sorted(set(overrides) - set(TRAINING))
+        unknown = sorted(set(overrides) - set(self._training_arguments))
         if unknown:
-            raise InputError(f"fit cannot override {', '.join(unknown)}; it takes {', '.join(TRAINING)}")
+            raise InputError(
+                f"fit cannot override {', '.join(unknown)}; it takes {', '.join(self._training_arguments)}"
+            )
         settings = self.arguments() | dict(overrides)
         check_training(settings)
         # Plain numbers: a numpy float32 as lr would otherwise train differently from the number it is saved as.
@@ -231,18 +266,18 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
     ) -> None:
         """Draw `n_init` starting points and keep the one with the lowest loss on a sample of the graphs."""
         n_init, seed = settings["n_init"], settings["seed"]
-        entries, sample = training.entries(), training
-        self.hierarchy.set_units(entries)
+        sample = training
+        self._set_units(training)
         if len(training) > _INITIAL_SCORE_GRAPHS:
             order = torch.randperm(len(training), generator=keyed_generator(seed, _START))
             sample = training[order[:_INITIAL_SCORE_GRAPHS]]
         best, best_score = None, float("inf")
         for number in range(n_init):
-            self.hierarchy.initialise(entries, keyed_generator(seed, _START, number))
+            self._start(training, keyed_generator(seed, _START, number))
             if n_init > 1 and (loss := score(sample)) < best_score:
-                best, best_score = copy.deepcopy(self.hierarchy.state_dict()), loss
+                best, best_score = copy.deepcopy(self.network.state_dict()), loss
         if best is not None:
-            self.hierarchy.load_state_dict(best)
+            self.network.load_state_dict(best)
 
     def _identity(
         self, settings: dict[str, Any], training: GraphDataset, validation: GraphDataset | None, warm_start: bool
@@ -255,13 +290,13 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
             "dtype": str(self.hierarchy.raw_prior.dtype),
             "training data": training.digest(),
             "validation data": None if validation is None else validation.digest(),
-            "starting weights": digest(self.hierarchy.state_dict()) if warm_start else None,
+            "starting weights": digest(self.network.state_dict()) if warm_start else None,
         }
 
-    def _final_results(self, validation: GraphDataset | None, seed: int) -> dict[str, float]:
+    def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
         if validation is None:
             return {}
-        nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, seed, self._chunk_size())
+        nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"], self._chunk_size())
         return {} if math.isnan(nll) else {"leave_one_out_nll": nll}
 
     # From graphs to batches and evaluations: the differentiable way.
@@ -274,7 +309,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         return dataset.batch(torch.arange(len(dataset))).to(self.hierarchy.raw_prior.device)
 
     def forward(self, batch: Batch) -> Evaluation:
-        evaluation: Evaluation = self.hierarchy(batch)
+        evaluation: Evaluation = self.network(batch)
         return evaluation
 
     # Questions.
@@ -329,7 +364,8 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError("this GSPN is not fitted yet; call fit, load or set_parameters first")
+            name = type(self).__name__
+            raise NotFittedError(f"this {name} is not fitted yet; call fit, load or set_parameters first")
 
     def __sklearn_is_fitted__(self) -> bool:
         # On torch's meta device there are shapes but no values, so nothing that could have been learned.
@@ -365,6 +401,13 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
     def save(self, folder: str | Path) -> None:
         """Write `model.safetensors` and `model.json` into a folder; `gspn.load` reads them back."""
         saving.save(self, Path(folder))
+
+
+def with_labels(validation: Any) -> tuple[Any, Any]:
+    """(graphs, y) from graphs that carry their labels, or from such a pair."""
+    if isinstance(validation, tuple) and len(validation) == 2 and not isinstance(validation[1], Data):
+        return validation
+    return validation, None
 
 
 def _numbers(vertices: Sequence[int] | Tensor, num_vertices: int) -> Tensor:

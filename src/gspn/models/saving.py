@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gspn.attributes import Schema
+from gspn.attributes import Attribute, Schema, from_json, to_json
 from gspn.circuits.structure import Unit, circuit_from_json, circuit_to_json
 from gspn.errors import CheckpointError, InputError
 from gspn.training.files import misfits, read_tensors, replace_file, sync_folder, tensor_bytes, write_through
@@ -44,7 +44,7 @@ def save(model: GSPN, folder: Path) -> None:
     from gspn import __version__
 
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = tensor_bytes(model.hierarchy.state_dict())
+    tensors = tensor_bytes(model.network.state_dict())
     description = {
         "format": FORMAT,
         "gspn": __version__,
@@ -79,11 +79,12 @@ def _finish_earlier_save(folder: Path) -> None:
 def load(folder: str | Path) -> GSPN:
     """A model that `save` wrote. Runs no code from the files and refuses what it does not know."""
     from gspn.models.gspn import GSPN
+    from gspn.models.supervised import SupervisedGSPN
 
     folder = Path(folder)
     path = folder / "model.json"
     description = _read_description(path)
-    models = {"GSPN": GSPN}
+    models: dict[str, type[GSPN]] = {"GSPN": GSPN, "SupervisedGSPN": SupervisedGSPN}
     if description["model"] not in models:
         raise CheckpointError(f"{path} describes a {description['model']!r}, which is not known here")
     if description["dtype"] not in _DTYPES:
@@ -125,10 +126,10 @@ def _put_tensors(model: GSPN, folder: Path, digest: str) -> None:
         path = folder / name
         if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
             tensors, _ = read_tensors(path)
-            wrong = misfits(tensors, model.hierarchy.state_dict())
+            wrong = misfits(tensors, model.network.state_dict())
             if wrong:
                 raise CheckpointError(f"{path} does not fit {folder / 'model.json'}: tensors {', '.join(wrong)}")
-            model.hierarchy.load_state_dict(tensors)
+            model.network.load_state_dict(tensors)
             return
     raise CheckpointError(f"{folder} holds no model.safetensors that belongs to its model.json (damaged or exchanged)")
 
@@ -139,6 +140,8 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         if isinstance(value, Schema):
             plain[name] = value.to_json()
+        elif isinstance(value, Attribute):
+            plain[name] = to_json(value)
         elif isinstance(value, Unit):
             plain[name] = circuit_to_json(value)
         else:
@@ -149,6 +152,9 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
 def settings_from_json(plain: Mapping[str, Any]) -> dict[str, Any]:
     settings = dict(plain)
     settings["schema"] = Schema.from_json(settings["schema"])
+    if "target" in settings:
+        several = "attributes" in settings["target"]
+        settings["target"] = Schema.from_json(settings["target"]) if several else from_json(settings["target"])
     if settings.get("template") is not None:
         settings["template"] = circuit_from_json(settings["template"])
     return settings

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,10 @@ _EVALUATED_AT_ONCE = 200_000
 """Vertices and edges of one evaluation chunk."""
 
 
+Validate: TypeAlias = Callable[[], dict[str, float]]
+"""Gives the loss on the validation set as "validation", and where there is one a "score" (higher is better)."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to train; the names are those of the models' arguments."""
@@ -47,6 +51,8 @@ class Settings:
     clip: float | None
     patience: int
     seed: int
+    monitor: str = "loss"
+    """What chooses the best epoch: the validation "loss", or the validation "score" (ties: the loss)."""
 
 
 @dataclass
@@ -68,6 +74,8 @@ class Progress:
         for name, kind in _KEPT.items():
             if not isinstance(kept[name], kind):
                 raise CheckpointError(f"{path} is damaged: its {name} is {kept[name]!r}")
+        if len(kept["history"]) != kept["epoch"] or not 0 <= kept["best_epoch"] <= max(kept["epoch"] - 1, 0):
+            raise CheckpointError(f"{path} is damaged: its epochs do not fit its history")
         vars(self).update(kept)
 
 
@@ -86,7 +94,7 @@ def train(
     module: nn.Module,
     objective: Objective,
     training: GraphDataset,
-    validation: GraphDataset | None,
+    validate: Validate | None,
     settings: Settings,
     processes: Processes,
     progress: Progress,
@@ -97,10 +105,11 @@ def train(
 ) -> None:
     """Train until `epochs`, or until validation has not improved for `patience` of them; then keep the best weights.
 
-    `progress` is brought up to date after every epoch, so that it is right also when training ends by an exception.
+    `validate` is asked after every epoch, where there is something to validate on. `progress` is brought up to date
+    after every epoch, so that it is right also when training ends by an exception.
     `at_end` is called once, with the final weights; what it gives stands in `progress.results`.
     """
-    run = _Run(module, objective, training, validation, settings, processes, progress)
+    run = _Run(module, objective, training, validate, settings, processes, progress)
     if checkpoint and (kept := checkpoint.load(module, run.optimizer)):
         run.best = kept[0]
         progress.restore(kept[1], checkpoint.path)
@@ -143,13 +152,13 @@ class _Run:
         module: nn.Module,
         objective: Objective,
         training: GraphDataset,
-        validation: GraphDataset | None,
+        validate: Validate | None,
         settings: Settings,
         processes: Processes,
         progress: Progress,
     ) -> None:
         self.module, self.objective, self.settings, self.processes = module, objective, settings, processes
-        self.training, self.validation = training, validation
+        self.training, self.validate = training, validate
         self.optimizer = torch.optim.Adam(module.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
         self.best: dict[str, Tensor] = copy.deepcopy(module.state_dict())
         self.progress = progress
@@ -166,8 +175,8 @@ class _Run:
             total, terms = total + loss, terms + count
             after_batch()
         record: dict[str, Any] = {"epoch": epoch, "train": total / max(terms, 1)}
-        if self.validation is not None:
-            record["validation"] = mean_loss(self.objective, self.validation, self.processes)
+        if self.validate is not None:
+            record |= self.validate()
         record["seconds"] = time.perf_counter() - start
         self._note(record)
         return record
@@ -175,12 +184,11 @@ class _Run:
     def _note(self, record: dict[str, Any]) -> None:
         _log.debug("%s", record)
         progress = self.progress
+        best = progress.history[progress.best_epoch] if progress.history else None
         progress.history.append(record)
         progress.epoch += 1
-        validation = record.get("validation")
-        # Asked this way round, a validation loss that is no number is no improvement.
-        if validation is None or progress.best_validation is None or validation < progress.best_validation:
-            progress.best_validation, progress.best_epoch = validation, record["epoch"]
+        if best is None or _improves(record, best, self.settings.monitor):
+            progress.best_validation, progress.best_epoch = record.get("validation"), record["epoch"]
             self.best = copy.deepcopy(self.module.state_dict())
         else:
             progress.stopped_early = record["epoch"] - progress.best_epoch >= self.settings.patience
@@ -211,6 +219,15 @@ class _Run:
                 nn.utils.clip_grad_norm_(parameters, self.settings.clip)
             self.optimizer.step()
         return loss, int(all_terms)
+
+
+def _improves(record: dict[str, Any], best: dict[str, Any], monitor: str) -> bool:
+    if "validation" not in record:
+        return True
+    # Asked this way round, a loss or score that is no number is no improvement.
+    if monitor == "score" and record["score"] != best["score"]:
+        return bool(record["score"] > best["score"])
+    return bool(record["validation"] < best["validation"])
 
 
 @torch.no_grad()
@@ -245,7 +262,7 @@ class _Bar:
         self._bar.update()
 
     def show(self, record: dict[str, Any]) -> None:
-        losses = {name: f"{record[name]:.4f}" for name in ("train", "validation") if name in record}
+        losses = {name: f"{record[name]:.4f}" for name in ("train", "validation", "score") if name in record}
         self._bar.set_description(f"fit, epoch {record['epoch'] + 1}/{self._epochs}", refresh=False)
         self._bar.set_postfix(losses)
 

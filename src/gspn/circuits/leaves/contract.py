@@ -65,6 +65,10 @@ class Leaves(nn.Module, ABC):
         """[levels, leaves] the smallest value whose cumulative probability is at least q."""
 
     @abstractmethod
+    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
+        """[levels, N, leaves] probability of a value of at most x [N]."""
+
+    @abstractmethod
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
         """[n, levels, leaves] draws."""
 

@@ -79,6 +79,11 @@ class GaussianLeaves(Leaves):
         normal_quantile: Tensor = torch.special.ndtri(torch.tensor(q, dtype=torch.float64))
         return self.mean(natural) + self.variance(natural).sqrt() * normal_quantile
 
+    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
+        mean, std = self.mean(natural)[:, None, :], self.variance(natural).sqrt()[:, None, :]
+        below: Tensor = torch.special.ndtr((x.double()[None, :, None] - mean) / std)
+        return below
+
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
         mean, std = self.mean(natural), self.variance(natural).sqrt()
         return mean + std * torch.randn(n, *mean.shape, generator=generator, dtype=torch.float64)

@@ -67,6 +67,10 @@ class NegativeBinomialLeaves(Leaves):
         size, success = self._size_and_success(natural)
         return torch.as_tensor(scipy.stats.nbinom.ppf(q, size.numpy(), success.numpy())).clamp_min(0)
 
+    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
+        size, success = (parameter.numpy()[:, None, :] for parameter in self._size_and_success(natural))
+        return torch.as_tensor(scipy.stats.nbinom.cdf(x.double().numpy()[None, :, None], size, success))
+
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
         size, _ = self._size_and_success(natural)
         mean = self.mean(natural).detach()

@@ -58,6 +58,10 @@ class PoissonLeaves(Leaves):
     def quantile(self, natural: Natural, q: float) -> Tensor:
         return torch.as_tensor(scipy.stats.poisson.ppf(q, self.mean(natural).detach().numpy())).clamp_min(0)
 
+    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
+        rate = self.mean(natural).detach().numpy()[:, None, :]
+        return torch.as_tensor(scipy.stats.poisson.cdf(x.double().numpy()[None, :, None], rate))
+
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
         rate = self.mean(natural).detach()
         return torch.poisson(rate.expand(n, *rate.shape), generator=generator)

@@ -79,6 +79,9 @@ class CategoricalLeaves(_TableLeaves):
     def quantile(self, natural: Natural, q: float) -> Tensor:
         raise self._unordered("quantile")
 
+    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
+        raise self._unordered("cumulative probability")
+
     def _unordered(self, what: str) -> InputError:
         return InputError(f"attribute '{self.attribute.name}' is categorical: it has a mode but no {what}")
 
@@ -117,6 +120,11 @@ class BernoulliLeaves(_TableLeaves):
 
     def quantile(self, natural: Natural, q: float) -> Tensor:
         return (natural["log_probs"].double().exp()[..., 0] < q).double()
+
+    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
+        of_zero = natural["log_probs"].double().exp()[:, None, :, 0]
+        value = x.double()[None, :, None]
+        return torch.where(value < 0, 0.0, torch.where(value < 1, of_zero, 1.0))
 
     def export(self, natural: Natural) -> Natural:
         return {"probs": self.mean(natural)}

@@ -1,0 +1,192 @@
+"""Univariate distributions as answers: n of them over one attribute, to be asked for moments, intervals and draws.
+
+What is discrete is a table of probabilities; what is not is a mixture of leaves, each row with weights of its own. How
+the tables and weights come about is the business of whoever answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gspn.attributes import Attribute, Binary, Categorical
+from gspn.circuits.leaves import BernoulliLeaves, CategoricalLeaves, Leaves, Natural
+from gspn.columns import tensor_to_array
+from gspn.errors import InputError
+
+_HALVINGS = 80
+"""Steps of bisection: more than float64 has digits."""
+
+
+class Table:
+    """n distributions of a categorical or binary attribute."""
+
+    def __init__(self, attribute: Categorical | Binary, log_probs: Tensor) -> None:
+        self.attribute = attribute
+        self._log_probs = log_probs.double()
+
+    def __len__(self) -> int:
+        return len(self._log_probs)
+
+    def __getitem__(self, rows: slice | Tensor) -> Table:
+        return Table(self.attribute, self._log_probs[rows])
+
+    def __repr__(self) -> str:
+        return f"Table({len(self)} distributions of {self.attribute!r})"
+
+    @property
+    def categories(self) -> tuple[Any, ...]:
+        return self.attribute.categories if isinstance(self.attribute, Categorical) else (False, True)
+
+    @property
+    def probs(self) -> Tensor:
+        """[n, K] in the order of `categories`."""
+        return self._log_probs.exp()
+
+    def log_prob(self, values: Any) -> Tensor:
+        """[n] log-probability of one value a row, or of the same value in all rows; 0 where it is missing."""
+        codes = _encoded(self.attribute, values, len(self))
+        missing = torch.isnan(codes)
+        found = self._log_probs.gather(1, codes.masked_fill(missing, 0.0).long()[:, None]).squeeze(1)
+        return found.masked_fill(missing, 0.0)
+
+    @property
+    def mode(self) -> Tensor:
+        """[n] code of a most likely value."""
+        return self._log_probs.argmax(-1)
+
+    @property
+    def mean(self) -> Tensor:
+        """[n] probability of True; categories have no mean."""
+        if not isinstance(self.attribute, Binary):
+            raise InputError(f"'{self.attribute.name}' is categorical: it has a mode but no mean")
+        return self.probs[:, 1]
+
+    @property
+    def variance(self) -> Tensor:
+        mean = self.mean
+        return mean * (1 - mean)
+
+    @property
+    def entropy(self) -> Tensor:
+        """[n] in nats."""
+        return -torch.xlogy(self.probs, self.probs).sum(-1)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """[n, rows] codes."""
+        if not len(self):
+            return torch.zeros(n, 0)
+        return torch.multinomial(self.probs, n, replacement=True, generator=generator).T.double()
+
+
+class Mixture:
+    """n mixtures of the same leaves of a continuous or count attribute."""
+
+    def __init__(self, leaves: Leaves, natural: Natural, log_weights: Tensor) -> None:
+        """`natural` has one level of C leaves, `log_weights` is [n, C]."""
+        self.attribute = leaves.attribute
+        self._leaves = leaves
+        self._natural = {name: value.detach().cpu() for name, value in natural.items()}
+        self._log_weights = log_weights.detach().cpu().double()
+
+    def __len__(self) -> int:
+        return len(self._log_weights)
+
+    def __getitem__(self, rows: slice | Tensor) -> Mixture:
+        return Mixture(self._leaves, self._natural, self._log_weights[rows])
+
+    def __repr__(self) -> str:
+        return f"Mixture({len(self)} distributions of {self.attribute!r})"
+
+    @property
+    def weights(self) -> Tensor:
+        """[n, C] mixing weights."""
+        return torch.softmax(self._log_weights, dim=-1)
+
+    def log_prob(self, values: Any) -> Tensor:
+        """[n] log-density of one value a row, or of the same value in all rows; 0 where it is missing."""
+        x = _encoded(self.attribute, values, len(self))
+        log_density = self._leaves.log_density(self._natural, x)[0].double()
+        return torch.logsumexp(self._log_weights + log_density, dim=-1).masked_fill(torch.isnan(x), 0.0)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.weights @ self._leaves.mean(self._natural)[0]
+
+    @property
+    def variance(self) -> Tensor:
+        """[n] by the law of total variance, centred, so that nothing large cancels."""
+        means, mean = self._leaves.mean(self._natural), self.mean
+        within = self.weights @ self._leaves.variance(self._natural)[0]
+        return within + (self.weights * (means - mean[:, None]).square()).sum(-1)
+
+    def cumulative(self, values: Any) -> Tensor:
+        """[n] probability of at most the value."""
+        return self._cumulative(_encoded(self.attribute, values, len(self)))
+
+    def _cumulative(self, x: Tensor) -> Tensor:
+        return (self.weights * self._leaves.cumulative(self._natural, x)[0]).sum(-1)
+
+    def quantile(self, q: float) -> Tensor:
+        """[n] the smallest value whose cumulative probability is at least q."""
+        if not 0 < q < 1:
+            raise InputError(f"q must lie between 0 and 1, got {q!r}")
+        of_leaves = self._leaves.quantile(self._natural, q)[0]
+        # A mixture's quantile lies between those of its leaves.
+        low, high = of_leaves.min().expand(len(self)), of_leaves.max().expand(len(self))
+        whole = self.attribute.kind == "count"
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            middle = middle.floor() if whole else middle
+            enough = self._cumulative(middle) >= q
+            low, high = torch.where(enough, low, middle + 1 if whole else middle), torch.where(enough, middle, high)
+            if whole:
+                low = torch.minimum(low, high)
+        return high
+
+    def interval(self, level: float = 0.9) -> Tensor:
+        """[n, 2] the central interval that holds the value with at least the given probability."""
+        if not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, got {level!r}")
+        return torch.stack([self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)], dim=-1)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """[n, rows] draws."""
+        if not len(self):
+            return torch.zeros(n, 0, dtype=torch.float64)
+        state = torch.multinomial(self.weights, n, replacement=True, generator=generator).T
+        draws = [self._leaves.sample(self._natural, len(self), generator)[:, 0].gather(1, k[:, None]) for k in state]
+        return torch.stack(draws).squeeze(-1) if draws else torch.zeros(0, len(self), dtype=torch.float64)
+
+
+Distribution: TypeAlias = Table | Mixture
+
+
+def mix(leaves: Leaves, natural: Natural, log_weights: Tensor) -> Distribution:
+    """The distributions with the given weights [n, C] over one level of C leaves."""
+    if isinstance(leaves, CategoricalLeaves | BernoulliLeaves):
+        log_probs = natural["log_probs"][0].detach().cpu().double()
+        weighted = torch.softmax(log_weights.detach().cpu().double(), dim=-1)
+        # Probabilities of a table are not products of many: their sum needs no logarithms.
+        return Table(leaves.attribute, torch.log(weighted @ log_probs.exp()))
+    return Mixture(leaves, natural, log_weights)
+
+
+def _encoded(attribute: Attribute, values: Any, rows: int) -> Tensor:
+    """[rows] encoded values from a tensor of them, from people's values, or from one of either for all rows."""
+    is_tensor = hasattr(values, "detach")
+    if np.ndim(values) == 0:
+        values = values.reshape(1).expand(rows) if is_tensor else [values] * rows
+    if is_tensor:
+        column = tensor_to_array(values).astype(np.float64)
+        fault = attribute.find_fault(column)
+        if fault is not None:
+            raise InputError(fault[1], attribute=attribute.name, row=fault[0])
+    else:
+        column = attribute.encode(values)
+    if len(column) != rows:
+        raise InputError(f"there are {rows} distributions, but {len(column)} values")
+    return torch.from_numpy(column)

@@ -1,0 +1,218 @@
+"""The readout: a circuit over the targets of a graph (or of a vertex) whose mixing weights come from all posteriors.
+
+π_r = Ω(Σ_u Σ_l Σ_j ϑ[l, j]ᵀ h[l, u, j]) over the graph's vertices u, then P(y | graph) = Σ_i π_r(i) Π_t P(y_t | i) over
+the observed targets t. Posteriors are summed over the vertices before they are multiplied by ϑ: it is the same thing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gspn.attributes import Binary, Categorical, Schema
+from gspn.circuits.distributions import Distribution, Table, mix
+from gspn.circuits.initialisation import initialise
+from gspn.circuits.leaves import Leaves, leaves_for
+from gspn.circuits.leaves.contract import as_mapping, as_numbers
+from gspn.circuits.numerics import log_weight
+from gspn.circuits.templates import NaiveBayes
+from gspn.errors import InputError
+from gspn.graphs.batch import Batch
+from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
+from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
+
+_LONG_SUM = 1024
+"""Vertices beyond which float32 sums of posteriors would lose digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class SupervisedEvaluation(Evaluation):
+    """What one pass gives for the vertices of a batch, and for its G graphs (or vertices, where these have targets)."""
+
+    readout_log_prior: Tensor
+    """[G, C_g] log-weights of the graph states"""
+    log_prob: Tensor | None
+    """[G] log P(observed targets | graph), 0 where none is observed; None where the batch carries no targets"""
+
+
+class Readout(nn.Module):
+    """Transitions from the levels' states to graph states, and what the targets look like in each of these."""
+
+    def __init__(
+        self,
+        target: Schema,
+        levels: tuple[int, int, int],
+        num_graph_states: int,
+        pooling: str = "sum",
+        target_level: str = "graph",
+        head: str = "circuit",
+    ) -> None:
+        """`levels` is (L, S, C) of the hierarchy below."""
+        super().__init__()
+        self.target = target
+        self.num_graph_states = num_graph_states
+        self.pooling = pooling
+        self.target_level = target_level
+        self.head = head
+        self.raw_transitions = nn.Parameter(torch.randn(*levels, num_graph_states))
+        self.template = NaiveBayes(target, num_graph_states)
+        if head == "circuit":
+            self.leaves = nn.ModuleList(leaves_for(attribute, 1, num_graph_states) for attribute in target)
+        else:
+            self.linear = nn.Linear(num_graph_states, sum(_num_logits(attribute) for attribute in target))
+
+    @property
+    def families(self) -> list[Leaves]:
+        return [family for family in self.leaves if isinstance(family, Leaves)] if self.head == "circuit" else []
+
+    def transitions(self) -> Tensor:
+        """[L, S, C, C_g], each row a distribution."""
+        return torch.softmax(self.raw_transitions, dim=-1)
+
+    # Evaluation.
+
+    def log_prior(self, posteriors: Tensor, batch: Batch) -> Tensor:
+        """[G, C_g] from posteriors [N, L, S, C]; uniform for a graph without vertices."""
+        if self.target_level == "vertex":
+            pooled, sizes = posteriors, batch.vertex_ptr.new_ones(batch.num_vertices)
+        else:
+            pooled, sizes = pool(posteriors, batch), batch.vertex_ptr.diff()
+        transitions = self.transitions()
+        total = pooled.flatten(1) @ transitions.flatten(0, 2).to(pooled.dtype)
+        if self.pooling == "sum":
+            return torch.log_softmax(total, dim=-1).to(posteriors.dtype)
+        mass = sizes * (posteriors.shape[1] * posteriors.shape[2])
+        mean = total / mass.clamp_min(1)[:, None].to(total.dtype)
+        uniform = torch.full_like(mean, 1 / self.num_graph_states)
+        return log_weight(torch.where((sizes == 0)[:, None], uniform, mean).to(posteriors.dtype))
+
+    def log_prob(self, log_prior: Tensor, y: Tensor) -> Tensor:
+        """[G] log P(observed targets | graph state weights); exactly 0 where none is observed."""
+        if self.head == "circuit":
+            columns = zip(self.families, y.unbind(1), strict=True)
+            inputs = self.template.join([family.log_density(family.natural(), column) for family, column in columns])
+            log_prob = self.template.log_value(inputs[0], log_prior.unsqueeze(1))
+        else:
+            known = [
+                table.gather(1, column.nan_to_num(0.0).long()[:, None]).squeeze(1).masked_fill(torch.isnan(column), 0.0)
+                for table, column in zip(self._tables(log_prior), y.unbind(1), strict=True)
+            ]
+            log_prob = torch.stack(known).sum(0)
+        return log_prob.masked_fill(torch.isnan(y).all(1), 0.0)
+
+    def predictive(self, log_prior: Tensor) -> list[Distribution]:
+        """P(y_t | graph) of every target t."""
+        if self.head == "circuit":
+            return [mix(family, family.natural(), log_prior) for family in self.families]
+        tables = zip(self.target, self._tables(log_prior), strict=True)
+        return [Table(attribute, table) for attribute, table in tables if isinstance(attribute, Categorical | Binary)]
+
+    def _tables(self, log_prior: Tensor) -> list[Tensor]:
+        """[G, K] log-probabilities of every target, from logits that are linear in π_r."""
+        logits = self.linear(log_prior.exp()).split([_num_logits(attribute) for attribute in self.target], dim=1)
+        # A binary target has one logit; the other class's is 0.
+        return [
+            torch.log_softmax(torch.cat([torch.zeros_like(own), own], 1) if own.shape[1] == 1 else own, dim=1)
+            for own in logits
+        ]
+
+    # Starting points.
+
+    def set_units(self, y: Tensor) -> None:
+        """Take the units of continuous targets from labels [n, T]; every target must be labelled somewhere."""
+        for attribute, column in zip(self.target, y.unbind(1), strict=True):
+            if bool(torch.isnan(column).all()):
+                raise InputError(f"target '{attribute.name}' has no label at all; nothing can be learned of it")
+        if self.head == "circuit":
+            take_units(self.families, y, "target", "everywhere")
+
+    def initialise(self, y: Tensor, generator: torch.Generator) -> None:
+        """Start afresh: leaves from the labels [n, T], transitions at random."""
+        with torch.no_grad():
+            noise = torch.randn(self.raw_transitions.shape, generator=generator, dtype=torch.float64)
+            self.raw_transitions.copy_(noise)
+            if self.head == "circuit":
+                initialise(self.template, self.families, self.target, y, self.num_graph_states, generator)
+            else:
+                spread = self.num_graph_states**-0.5
+                weight = torch.randn(self.linear.weight.shape, generator=generator, dtype=torch.float64)
+                self.linear.weight.copy_(spread * weight)
+                self.linear.bias.zero_()
+
+    # Parameters in the users' units, by name.
+
+    def export(self) -> dict[str, Any]:
+        with torch.no_grad():
+            exported: dict[str, Any] = {"transitions": self.transitions().double()}
+            if self.head == "circuit":
+                exported["leaves"] = export_leaves(self.families, [family.natural() for family in self.families])
+                exported["units"] = export_units(self.families)
+            else:
+                exported |= {"weight": self.linear.weight.double(), "bias": self.linear.bias.double()}
+        return exported
+
+    def assign(self, exported: Mapping[str, Any], *, fitted: bool) -> None:
+        """Set everything from the form `export` gives; if anything is wrong, nothing is set."""
+        before = copy.deepcopy(self.state_dict())
+        try:
+            self._assign(as_mapping("'readout'", exported), fitted)
+        except BaseException:
+            self.load_state_dict(before)
+            raise
+
+    def _assign(self, exported: Mapping[str, Any], fitted: bool) -> None:
+        needed = {"transitions", "leaves"} if self.head == "circuit" else {"transitions", "weight", "bias"}
+        known = needed | {"units"} if self.head == "circuit" else needed
+        if not needed <= set(exported) <= known:
+            raise InputError(f"parameters of the readout are {sorted(known)}, got {sorted(map(str, exported))}")
+        assign_probabilities(self.raw_transitions, "'transitions' of the readout", exported["transitions"])
+        if self.head == "circuit":
+            leaves = as_mapping("'leaves' of the readout", exported["leaves"])
+            units = as_mapping("'units' of the readout", exported.get("units", {}))
+            assign_leaves(self.families, leaves, units, 1, fitted)
+            return
+        for name, parameter in self.linear.named_parameters():
+            value = as_numbers(f"'{name}' of the readout", exported[name])
+            if value.shape != parameter.shape or not bool(torch.isfinite(value).all()):
+                raise InputError(f"'{name}' of the readout must be finite, of shape {list(parameter.shape)}")
+            with torch.no_grad():
+                parameter.copy_(value)
+
+
+class SupervisedHierarchy(nn.Module):
+    """A hierarchy with a readout on top."""
+
+    def __init__(self, hierarchy: Hierarchy, readout: Readout) -> None:
+        super().__init__()
+        self.hierarchy = hierarchy
+        self.readout = readout
+
+    def forward(self, batch: Batch) -> SupervisedEvaluation:
+        evaluation: Evaluation = self.hierarchy(batch)
+        log_prior = self.readout.log_prior(evaluation.posteriors, batch.to(evaluation.posteriors.device))
+        log_prob = None if batch.y is None else self.readout.log_prob(log_prior, labels_of(batch).to(log_prior.device))
+        return SupervisedEvaluation(**vars(evaluation), readout_log_prior=log_prior, log_prob=log_prob)
+
+
+def labels_of(batch: Batch) -> Tensor:
+    """[G, T] the targets that a batch carries, NaN where missing."""
+    assert batch.y is not None
+    return batch.y.double().reshape(len(batch.y), -1)
+
+
+def pool(posteriors: Tensor, batch: Batch) -> Tensor:
+    """[G, L, S, C] the posteriors' sum over the vertices of each graph."""
+    sizes = batch.vertex_ptr.diff()
+    owner = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes, output_size=len(posteriors))
+    dtype = torch.float64 if batch.num_vertices > _LONG_SUM else posteriors.dtype
+    total = posteriors.new_zeros(len(sizes), *posteriors.shape[1:], dtype=dtype)
+    return total.index_add(0, owner, posteriors.to(dtype))
+
+
+def _num_logits(attribute: object) -> int:
+    return len(attribute.categories) if isinstance(attribute, Categorical) else 1

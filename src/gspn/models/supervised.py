@@ -1,0 +1,348 @@
+"""SupervisedGSPN: a GSPN whose posteriors, pooled over the graph, predict typed targets through a circuit."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gspn.attributes import Attribute, Binary, Categorical, FloatArray, Schema
+from gspn.circuits.distributions import Table
+from gspn.circuits.leaves.contract import as_mapping
+from gspn.circuits.structure import Unit
+from gspn.errors import InputError
+from gspn.graphs import GraphDataset, is_single_graph, pack
+from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
+from gspn.hierarchy.objectives import Objective, supervised_objective
+from gspn.models.arguments import TRAINING, check_choice, check_readout, check_real
+from gspn.models.compatibility import check_magnitudes
+from gspn.models.gspn import GSPN, Graphs
+from gspn.scores import score
+from gspn.targets import (
+    Target,
+    all_binary,
+    check_labels,
+    class_values,
+    decode_predictions,
+    encode_labels,
+    target_schema,
+)
+from gspn.training import Processes, Validate
+
+
+class SupervisedGSPN(GSPN):
+    """Graph-Induced Sum-Product Network that predicts targets of graphs, or of vertices.
+
+    Everything a GSPN can be asked about vertices can be asked here too; it is meaningful as far as `likelihood_weight`
+    made the vertices part of the training.
+
+    Parameters
+    ----------
+    target:
+        What is predicted: a Categorical, Continuous, Binary or Count, or a Schema of several with missing labels.
+    num_graph_states:
+        States C_g of the readout's sum unit.
+    pooling:
+        "sum" or "mean" over the vertices of a graph.
+    target_level:
+        "graph", or "vertex" for one prediction a vertex.
+    head:
+        "circuit" (the paper's: a mixture over graph states), or "linear" (logits that are linear in the graph states'
+        weights; categorical and binary targets only; for comparison).
+    likelihood_weight:
+        The loss of a graph is −log P(targets | graph) plus this weight times the sum of its vertices' objective. Above
+        0, graphs without labels take part in the training.
+    monitor:
+        What chooses the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
+    schema, num_layers, …:
+        As for `GSPN`; `objective` is the vertices'.
+    """
+
+    _training_arguments = (*TRAINING, "likelihood_weight", "monitor")
+
+    def __init__(
+        self,
+        schema: Schema,
+        target: Target,
+        num_layers: int = 5,
+        num_states: int = 20,
+        num_graph_states: int = 32,
+        pooling: str = "sum",
+        target_level: str = "graph",
+        head: str = "circuit",
+        likelihood_weight: float = 0.0,
+        template: Unit | None = None,
+        shortcut: str | None = None,
+        num_edge_types: int = 1,
+        objective: str = "pseudo",
+        mask_rate: float = 0.15,
+        epochs: int = 100,
+        batch_size: int = 32,
+        lr: float = 0.01,
+        weight_decay: float = 0.0,
+        clip: float | None = None,
+        patience: int = 50,
+        monitor: str = "loss",
+        n_init: int = 1,
+        seed: int = 0,
+    ) -> None:
+        self.target = target
+        self.num_graph_states = num_graph_states
+        self.pooling = pooling
+        self.target_level = target_level
+        self.head = head
+        self.likelihood_weight = likelihood_weight
+        self.monitor = monitor
+        GSPN.__init__(
+            self,
+            schema,
+            num_layers,
+            num_states,
+            template,
+            shortcut,
+            num_edge_types,
+            objective,
+            mask_rate,
+            epochs,
+            batch_size,
+            lr,
+            weight_decay,
+            clip,
+            patience,
+            n_init,
+            seed,
+        )
+
+    def _check(self) -> None:
+        super()._check()
+        check_readout(self.target, self.num_graph_states, self.pooling, self.target_level, self.head)
+        _check_settings(self.arguments())
+
+    def _make(self) -> None:
+        hierarchy = Hierarchy(
+            self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
+        )
+        levels = (self.num_layers, hierarchy.template.num_sum_units, self.num_states)
+        targets = target_schema(self.target)
+        readout = Readout(targets, levels, self.num_graph_states, self.pooling, self.target_level, self.head)
+        self.supervised = SupervisedHierarchy(hierarchy, readout)
+
+    @property
+    def network(self) -> nn.Module:
+        return self.supervised
+
+    @property
+    def hierarchy(self) -> Hierarchy:  # type: ignore[override]
+        return self.supervised.hierarchy
+
+    @property
+    def readout(self) -> Readout:
+        return self.supervised.readout
+
+    # Training.
+
+    def _settings(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
+        settings = super()._settings(overrides)
+        _check_settings(settings)
+        return settings
+
+    def _prepare(self, graphs: Graphs, y: Any) -> GraphDataset:
+        """Checked graphs with checked labels [rows, T]: those given, or those that the graphs carry."""
+        dataset = self._pack(graphs)
+        labels = self._labels(dataset, y)
+        if np.isnan(labels).all():
+            raise InputError(f"no graph has a label of {_named(self.target)}; there is nothing to learn or judge from")
+        if len(dataset.positions.unique()) < len(dataset):
+            dataset = pack(list(dataset), self.schema)
+        return dataset.with_targets(torch.from_numpy(labels), self.target_level)
+
+    def _labels(self, dataset: GraphDataset, y: Any) -> FloatArray:
+        """[rows, T] encoded labels, one row a graph (or vertex) of the dataset."""
+        rows = len(dataset) if self.target_level == "graph" else int(dataset.num_vertices_per_graph().sum())
+        if y is not None:
+            return encode_labels(self.target, _joined(y) if self.target_level == "vertex" else y, rows)
+        if dataset.y is None:
+            raise InputError(f"the graphs carry no y, and none was given; the target is {_named(self.target)}")
+        if dataset.target_level != self.target_level and rows != len(dataset):
+            raise InputError(
+                f"the graphs carry one y a {dataset.target_level}, but the model has target_level='{self.target_level}'"
+            )
+        stored = dataset.vertex_rows() if dataset.target_level == "vertex" else dataset.positions
+        return check_labels(self.target, dataset.y[stored].numpy())
+
+    def _objective(self, settings: Mapping[str, Any]) -> Objective:
+        names = ("mask_rate", "seed", "likelihood_weight")
+        return supervised_objective(self.supervised, settings["objective"], *(settings[name] for name in names))
+
+    def _judge(self, objective: Objective, validation: GraphDataset, processes: Processes) -> Validate:
+        """−log P per labelled graph, and the score where there is one; every process judges alike."""
+        labels = self._labels(validation, None)
+        labelled = int((~np.isnan(labels).all(1)).sum())
+        try:
+            score(self.target, labels, labels, labels)
+            has_score = True
+        except InputError:
+            if self.monitor == "score":
+                raise
+            has_score = False
+
+        def judge() -> dict[str, float]:
+            log_prior = self._log_prior(validation)
+            with torch.no_grad():
+                log_prob = self.readout.log_prob(log_prior, torch.from_numpy(labels).to(log_prior.device))
+            found = {"validation": -log_prob.double().sum().item() / labelled}
+            return found | ({"score": self._score(log_prior, labels)} if has_score else {})
+
+        return judge
+
+    def _start(self, training: GraphDataset, generator: torch.Generator) -> None:
+        super()._start(training, generator)
+        self.readout.initialise(torch.from_numpy(self._labels(training, None)), generator)
+
+    def _set_units(self, training: GraphDataset) -> None:
+        super()._set_units(training)
+        self.readout.set_units(torch.from_numpy(self._labels(training, None)))
+
+    def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
+        # Where the vertices were not part of the training, their likelihood says nothing.
+        return super()._final_results(validation, settings) if settings["likelihood_weight"] > 0 else {}
+
+    # Predictions.
+
+    def predict(self, graphs: Graphs) -> Any:
+        """Category values of categorical and binary targets, means of the others; one row a graph.
+
+        [G] for one target, [G, T] for several. Targets of vertices: [N] for one graph, a list for a sequence.
+        """
+        dataset, log_prior = self._read(graphs)
+        return self._rows(graphs, dataset, decode_predictions(self.target, self._predictions(log_prior)))
+
+    def predict_proba(self, graphs: Graphs) -> Any:
+        """[G, K] probabilities by class; of several binary targets [G, T], each the probability of True."""
+        if not isinstance(self.target, Binary | Categorical) and not all_binary(self.target):
+            raise InputError("predict_proba is for a categorical or binary target, or several binary; try predictive")
+        dataset, log_prior = self._read(graphs)
+        return self._rows(graphs, dataset, self._probabilities(log_prior))
+
+    def predictive(self, graphs: Graphs) -> Any:
+        """The distribution of the target of every graph, to be asked for mean, interval, log_prob and more.
+
+        Several targets give a mapping by name: the marginals; `log_prob` of the model has their joint.
+        """
+        dataset, log_prior = self._read(graphs)
+        found = dict(zip(target_schema(self.target).names, self.readout.predictive(log_prior), strict=True))
+        by_name = {name: self._rows(graphs, dataset, distribution) for name, distribution in found.items()}
+        return by_name if isinstance(self.target, Schema) else next(iter(by_name.values()))
+
+    def log_prob(self, graphs: Graphs, y: Any = None) -> Any:
+        """[G] log P(observed targets | graph) of `y` or of the graphs' own labels; 0 where none is observed."""
+        dataset, log_prior = self._read(graphs)
+        labels = torch.from_numpy(self._labels(dataset, y)).to(log_prior.device)
+        with torch.no_grad():
+            return self._rows(graphs, dataset, self.readout.log_prob(log_prior, labels))
+
+    def score(self, graphs: Graphs, y: Any = None) -> float:
+        """Accuracy, R² or (several binary targets) mean average precision on the rows that have labels."""
+        dataset, log_prior = self._read(graphs)
+        return self._score(log_prior, self._labels(dataset, y))
+
+    def _read(self, graphs: Graphs) -> tuple[GraphDataset, Tensor]:
+        self._require_fitted()
+        dataset = self._pack(graphs)
+        check_magnitudes(self.hierarchy, dataset)
+        return dataset, self._log_prior(dataset)
+
+    @torch.no_grad()
+    def _log_prior(self, dataset: GraphDataset) -> Tensor:
+        """[rows, C_g] of all graphs (or vertices), in chunks."""
+        chunks = dataset.chunks(self._chunk_size())
+        return torch.cat([self.supervised(batch).readout_log_prior for batch in chunks])
+
+    def _predictions(self, log_prior: Tensor) -> FloatArray:
+        """[rows, T] codes of the likeliest values, or means."""
+        found = self.readout.predictive(log_prior)
+        columns = [one.mode.double() if isinstance(one, Table) else one.mean for one in found]
+        return np.column_stack([column.detach().cpu().numpy() for column in columns])
+
+    def _probabilities(self, log_prior: Tensor) -> FloatArray:
+        tables = [
+            one.probs.detach().cpu().numpy() for one in self.readout.predictive(log_prior) if isinstance(one, Table)
+        ]
+        return np.column_stack([table[:, 1] for table in tables]) if all_binary(self.target) else tables[0]
+
+    def _score(self, log_prior: Tensor, labels: FloatArray) -> float:
+        probabilities = self._probabilities(log_prior) if all_binary(self.target) else None
+        return score(self.target, labels, self._predictions(log_prior), probabilities)
+
+    def _rows(self, graphs: Graphs, dataset: GraphDataset, rows: Any) -> Any:
+        """One row a graph as they are; one row a vertex by graph, for a sequence of graphs."""
+        if self.target_level == "graph" or is_single_graph(graphs):
+            return rows
+        ends = dataset.num_vertices_per_graph().cumsum(0).tolist()
+        return [rows[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes in the order of `predict_proba`'s columns."""
+        if isinstance(self.target, Schema):
+            raise AttributeError("several targets have no common classes")
+        return class_values(self.target)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.target, Binary | Categorical):
+            from sklearn.utils import ClassifierTags
+
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        elif not isinstance(self.target, Schema):
+            from sklearn.utils import RegressorTags
+
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        tags.target_tags.required = False  # the graphs may carry it
+        return tags
+
+    # Parameters.
+
+    def get_parameters(self) -> dict[str, Any]:
+        """As for `GSPN`, and "readout": "transitions" [L, S, C, C_g], "leaves" by target and "units" of a circuit head,
+        or "weight" and "bias" of a linear one.
+        """
+        return super().get_parameters() | {"readout": self.readout.export()}
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> Self:
+        """Set all parameters from the form that `get_parameters` gives; nothing is set if anything is wrong."""
+        given = dict(as_mapping("parameters", parameters))
+        if "readout" not in given:
+            raise InputError("parameters of a supervised model need a 'readout'")
+        before, fitted = copy.deepcopy(self.network.state_dict()), self.__sklearn_is_fitted__()
+        try:
+            self.readout.assign(given.pop("readout"), fitted=fitted)
+            return super().set_parameters(given)
+        except BaseException:
+            self.network.load_state_dict(before)
+            raise
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    check_real("likelihood_weight", settings["likelihood_weight"], 0.0, float("inf"))
+    check_choice("monitor", settings["monitor"], ("loss", "score"))
+
+
+def _joined(y: Any) -> Any:
+    """Labels of vertices given graph by graph, one after another; a flat column as it is."""
+    if isinstance(y, list | tuple) and y and all(isinstance(own, Tensor | np.ndarray | Sequence) for own in y):
+        if all(isinstance(own, Tensor) for own in y):
+            return torch.cat([own.reshape(len(own), -1) for own in y])
+        if not any(isinstance(own, str) for own in y):
+            return [label for own in y for label in own]
+    return y
+
+
+def _named(target: Target) -> str:
+    names = [target.name] if isinstance(target, Attribute) else list(target.names)
+    return ", ".join(f"'{name}'" for name in names)
