@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,25 +12,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gspn.attributes import Attribute, Binary, Categorical, FloatArray, Schema
+from gspn.attributes import Binary, Categorical, FloatArray, Schema
 from gspn.circuits.distributions import Table
+from gspn.circuits.leaves import GaussianLeaves
 from gspn.circuits.leaves.contract import as_mapping
 from gspn.circuits.structure import Unit
 from gspn.errors import InputError
-from gspn.graphs import GraphDataset, is_single_graph, pack
+from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
 from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
 from gspn.hierarchy.objectives import Objective, supervised_objective
 from gspn.models.arguments import TRAINING, check_choice, check_readout, check_real
-from gspn.models.compatibility import check_magnitudes
+from gspn.models.compatibility import MAX_DEVIATIONS, check_magnitudes
 from gspn.models.gspn import GSPN, Graphs
+from gspn.models.labels import labels_of_graphs, name_target
 from gspn.scores import score
 from gspn.targets import (
     Target,
     all_binary,
-    check_labels,
     class_values,
     decode_predictions,
-    encode_labels,
     target_schema,
 )
 from gspn.training import Processes, Validate
@@ -156,24 +157,16 @@ class SupervisedGSPN(GSPN):
         dataset = self._pack(graphs)
         labels = self._labels(dataset, y)
         if np.isnan(labels).all():
-            raise InputError(f"no graph has a label of {_named(self.target)}; there is nothing to learn or judge from")
+            raise InputError(
+                f"no graph has a label of {name_target(self.target)}; there is nothing to learn or judge from"
+            )
         if len(dataset.positions.unique()) < len(dataset):
             dataset = pack(list(dataset), self.schema)
         return dataset.with_targets(torch.from_numpy(labels), self.target_level)
 
     def _labels(self, dataset: GraphDataset, y: Any) -> FloatArray:
         """[rows, T] encoded labels, one row a graph (or vertex) of the dataset."""
-        rows = len(dataset) if self.target_level == "graph" else int(dataset.num_vertices_per_graph().sum())
-        if y is not None:
-            return encode_labels(self.target, _joined(y) if self.target_level == "vertex" else y, rows)
-        if dataset.y is None:
-            raise InputError(f"the graphs carry no y, and none was given; the target is {_named(self.target)}")
-        if dataset.target_level != self.target_level and rows != len(dataset):
-            raise InputError(
-                f"the graphs carry one y a {dataset.target_level}, but the model has target_level='{self.target_level}'"
-            )
-        stored = dataset.vertex_rows() if dataset.target_level == "vertex" else dataset.positions
-        return check_labels(self.target, dataset.y[stored].numpy())
+        return labels_of_graphs(dataset, y, self.target, self.target_level)
 
     def _objective(self, settings: Mapping[str, Any]) -> Objective:
         names = ("mask_rate", "seed", "likelihood_weight")
@@ -182,6 +175,7 @@ class SupervisedGSPN(GSPN):
     def _judge(self, objective: Objective, validation: GraphDataset, processes: Processes) -> Validate:
         """−log P per labelled graph, and the score where there is one; every process judges alike."""
         labels = self._labels(validation, None)
+        self._check_reach(labels)
         labelled = int((~np.isnan(labels).all(1)).sum())
         try:
             score(self.target, labels, labels, labels)
@@ -242,14 +236,37 @@ class SupervisedGSPN(GSPN):
     def log_prob(self, graphs: Graphs, y: Any = None) -> Any:
         """[G] log P(observed targets | graph) of `y` or of the graphs' own labels; 0 where none is observed."""
         dataset, log_prior = self._read(graphs)
-        labels = torch.from_numpy(self._labels(dataset, y)).to(log_prior.device)
+        labels = self._labels(dataset, y)
+        self._check_reach(labels)
         with torch.no_grad():
-            return self._rows(graphs, dataset, self.readout.log_prob(log_prior, labels))
+            log_prob = self.readout.log_prob(log_prior, torch.from_numpy(labels).to(log_prior.device))
+        return self._rows(graphs, dataset, log_prob)
 
     def score(self, graphs: Graphs, y: Any = None) -> float:
         """Accuracy, R² or (several binary targets) mean average precision on the rows that have labels."""
         dataset, log_prior = self._read(graphs)
         return self._score(log_prior, self._labels(dataset, y))
+
+    def collate(self, graphs: Graphs) -> Batch:
+        """All graphs as one batch, checked with the labels that they carry, on the model's device."""
+        dataset = self._pack(graphs)
+        if dataset.y is not None:
+            self._labels(dataset, None)
+        return super().collate(dataset)
+
+    def _check_reach(self, labels: FloatArray) -> None:
+        """Continuous labels must lie as near to the training labels' mean as attributes must to theirs."""
+        for column, family in enumerate(self.readout.families):
+            if isinstance(family, GaussianLeaves):
+                values = torch.from_numpy(labels[:, column])
+                far = family.standardised(values).abs() > MAX_DEVIATIONS
+                if far.any():
+                    row = int(far.nonzero()[0])
+                    raise InputError(
+                        f"y, row {row}, target '{family.attribute.name}': {values[row].item():g} is more than "
+                        f"{MAX_DEVIATIONS:g} deviations ({family.spread:g}) from the mean of the training labels "
+                        f"({family.center:g})"
+                    )
 
     def _read(self, graphs: Graphs) -> tuple[GraphDataset, Tensor]:
         self._require_fitted()
@@ -259,8 +276,8 @@ class SupervisedGSPN(GSPN):
 
     @torch.no_grad()
     def _log_prior(self, dataset: GraphDataset) -> Tensor:
-        """[rows, C_g] of all graphs (or vertices), in chunks."""
-        chunks = dataset.chunks(self._chunk_size())
+        """[rows, C_g] of all graphs (or vertices), in chunks; labels have no say in it, whatever they are."""
+        chunks = replace(dataset, y=None, target_level=None).chunks(self._chunk_size())
         return torch.cat([self.supervised(batch).readout_log_prior for batch in chunks])
 
     def _predictions(self, log_prior: Tensor) -> FloatArray:
@@ -289,8 +306,8 @@ class SupervisedGSPN(GSPN):
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes in the order of `predict_proba`'s columns."""
-        if isinstance(self.target, Schema):
-            raise AttributeError("several targets have no common classes")
+        if not isinstance(self.target, Binary | Categorical):
+            raise AttributeError("only a single categorical or binary target has classes")
         return class_values(self.target)
 
     def __sklearn_tags__(self) -> Any:
@@ -331,18 +348,3 @@ class SupervisedGSPN(GSPN):
 def _check_settings(settings: Mapping[str, Any]) -> None:
     check_real("likelihood_weight", settings["likelihood_weight"], 0.0, float("inf"))
     check_choice("monitor", settings["monitor"], ("loss", "score"))
-
-
-def _joined(y: Any) -> Any:
-    """Labels of vertices given graph by graph, one after another; a flat column as it is."""
-    if isinstance(y, list | tuple) and y and all(isinstance(own, Tensor | np.ndarray | Sequence) for own in y):
-        if all(isinstance(own, Tensor) for own in y):
-            return torch.cat([own.reshape(len(own), -1) for own in y])
-        if not any(isinstance(own, str) for own in y):
-            return [label for own in y for label in own]
-    return y
-
-
-def _named(target: Target) -> str:
-    names = [target.name] if isinstance(target, Attribute) else list(target.names)
-    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,122 @@
+"""The structure-agnostic baseline: the sum of the vertices' features, then a perceptron. It never sees an edge."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import Tensor
+
+from gspn.attributes import FloatArray, Schema
+from gspn.baselines.features import Features
+from gspn.errors import NotFittedError
+from gspn.graphs import GraphDataset, pack
+from gspn.models.gspn import Graphs, with_labels
+from gspn.models.labels import labels_of_graphs
+from gspn.predictors import DeepSets
+from gspn.targets import Target
+
+
+class StructureAgnostic(BaseEstimator):
+    """A perceptron with two hidden layers on the sum of a graph's vertex features and its number of vertices.
+
+    Missing entries are filled with the training mean. The perceptron is a DeepSets on sets of one row each, the sum;
+    targets and the other arguments are those of `DeepSets`.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        target: Target,
+        hidden: int = 32,
+        epochs: int = 1000,
+        batch_size: int = 32,
+        lr: float = 0.001,
+        weight_decay: float = 0.0,
+        patience: int = 200,
+        monitor: str = "loss",
+        seed: int = 0,
+    ) -> None:
+        self.schema = schema
+        self.target = target
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.monitor = monitor
+        self.seed = seed
+
+    def fit(
+        self,
+        graphs: Graphs,
+        y: Any = None,
+        *,
+        validation: Graphs | tuple[Graphs, Any] | None = None,
+        progress: bool = True,
+    ) -> Self:
+        """Train on graphs and their labels; `validation` are graphs that carry labels, or a pair (graphs, y)."""
+        dataset = pack(graphs, self.schema)
+        features = Features.of(self.schema, dataset.entries())
+        sums = _sums(features, dataset)
+        center, spread = sums.mean(0), sums.std(0, correction=0)
+        units = (center, torch.where(spread > 0, spread, 1.0))
+        held_out = None
+        if validation is not None:
+            others, their_y = with_labels(validation)
+            judged = pack(others, self.schema)
+            held_out = (_rows(features, units, judged), self._labels(judged, their_y))
+        head = DeepSets(**{name: getattr(self, name) for name in self.get_params(deep=False) if name != "schema"})
+        head.fit(_rows(features, units, dataset), self._labels(dataset, y), validation=held_out, progress=progress)
+        self.features_, self.units_, self.head_, self.history_ = features, units, head, head.history_
+        return self
+
+    def predict(self, graphs: Graphs) -> NDArray[Any]:
+        """One row a graph: category values, or medians and rates."""
+        return self._head().predict(self._read(graphs))
+
+    def predict_proba(self, graphs: Graphs) -> FloatArray:
+        """[G, K] probabilities by class; of several binary targets [G, T]."""
+        return self._head().predict_proba(self._read(graphs))
+
+    def score(self, graphs: Graphs, y: Any = None) -> float:
+        """Accuracy, R² or mean average precision."""
+        return self._head().score(self._read(graphs), self._labels(pack(graphs, self.schema), y))
+
+    def _head(self) -> DeepSets:
+        if not hasattr(self, "head_"):
+            raise NotFittedError("this StructureAgnostic is not fitted yet; call fit first")
+        return self.head_
+
+    def _read(self, graphs: Graphs) -> list[Tensor]:
+        return _rows(self.features_, self.units_, pack(graphs, self.schema))
+
+    def _labels(self, dataset: GraphDataset, y: Any) -> Tensor:
+        return torch.from_numpy(labels_of_graphs(dataset, y, self.target))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        like = DeepSets(self.target).__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = like.estimator_type, like.classifier_tags
+        tags.regressor_tags = like.regressor_tags
+        return tags
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        return self._head().classes_
+
+
+def _sums(features: Features, dataset: GraphDataset) -> Tensor:
+    """[G, columns + 1] the sum of each graph's features, and its number of vertices."""
+    graph, _ = dataset.vertex_keys()
+    rows = features(dataset.entries())
+    rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
+    return torch.zeros(len(dataset), rows.shape[1]).index_add(0, graph, rows)
+
+
+def _rows(features: Features, units: tuple[Tensor, Tensor], dataset: GraphDataset) -> list[Tensor]:
+    """Sets of one row each: the standardised sum."""
+    return list(((_sums(features, dataset) - units[0]) / units[1]).split(1))
