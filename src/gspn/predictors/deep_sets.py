@@ -1,0 +1,335 @@
+"""DeepSets: a small network on vertex embeddings as a scikit-learn estimator, alone or many in one pass."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import ClassifierTags, RegressorTags, Tags
+
+from gspn.attributes import Attribute, Binary, Categorical, FloatArray, Schema
+from gspn.columns import shorten
+from gspn.errors import GSPNError, InputError, NotFittedError
+from gspn.models.arguments import check_choice, check_integer, check_real
+from gspn.predictors import saving
+from gspn.predictors.embeddings import Embeddings, read_embeddings
+from gspn.predictors.heads import Head, Stack, Weights
+from gspn.predictors.outputs import Outputs, outputs_for
+from gspn.predictors.training import Labelled, Run, train
+from gspn.targets import Target, class_values, decode_predictions, encode_labels, target_schema
+
+_log = logging.getLogger(__name__)
+
+
+class DeepSets(BaseEstimator):
+    """A network on sets of vertex embeddings: vertex layer, pooling, graph layer, output.
+
+    It takes what `GSPN.embed` gives for a list of graphs: one [N, D] tensor (or numpy array) a graph. It computes in
+    float32, or in float64 if the training embeddings are float64. The embeddings are not standardised.
+
+    Parameters
+    ----------
+    target:
+        What is predicted: a Categorical (cross entropy), Binary (logistic loss), Continuous (absolute error on labels
+        standardised by their training mean and deviation: it predicts a conditional median) or Count (Poisson
+        log-likelihood without its constant), or a Schema of several. The loss is the mean over all labelled entries;
+        missing labels contribute nothing.
+    hidden:
+        Width of the vertex layer and of the graph layer, each a linear map and a ReLU.
+    pooling:
+        "sum" or "mean" over a graph's vertices; a graph without vertices pools to 0.
+    epochs, batch_size, lr, weight_decay:
+        Adam on minibatches of `batch_size` graphs.
+    patience, monitor:
+        With validation graphs, training ends when `monitor` has not improved for `patience` epochs, and the best
+        weights are kept. "loss" is the validation loss, "score" the score (equal scores: the lower loss).
+    seed:
+        Fixes the starting weights. The order of the graphs is fixed by `order_seed` of `fit`, so that heads that differ
+        in their seed can share their batches.
+
+    Attributes
+    ----------
+    history_:
+        One dict an epoch: epoch, train, and with validation graphs validation and score; seconds. Of several binary
+        targets the score (mean average precision) is only there where it is monitored: it takes longer than training.
+    weights_:
+        The learned tensors by name.
+    classes_:
+        The values of a single categorical or binary target, in the order of `predict_proba`.
+    n_features_in_:
+        Number of columns D of the embeddings.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        hidden: int = 32,
+        pooling: str = "sum",
+        epochs: int = 1000,
+        batch_size: int = 32,
+        lr: float = 0.001,
+        weight_decay: float = 0.0,
+        patience: int = 200,
+        monitor: str = "loss",
+        seed: int = 0,
+    ) -> None:
+        self.target = target
+        self.hidden = hidden
+        self.pooling = pooling
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.monitor = monitor
+        self.seed = seed
+        self._check()
+
+    def _check(self) -> None:
+        target_schema(self.target)
+        check_integer("hidden", self.hidden, 1)
+        check_choice("pooling", self.pooling, ("sum", "mean"))
+        check_integer("epochs", self.epochs, 0)
+        check_integer("batch_size", self.batch_size, 1)
+        check_real("lr", self.lr, 0.0, math.inf, low_open=True)
+        check_real("weight_decay", self.weight_decay, 0.0, math.inf)
+        check_integer("patience", self.patience, 1)
+        check_choice("monitor", self.monitor, ("loss", "score"))
+        check_integer("seed", self.seed, 0, 2**63 - 1)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor arguments; what was learned with others is gone afterwards."""
+        if not params:
+            return self
+        before = self.get_params(deep=False)
+        try:
+            super().set_params(**params)
+            self._check()
+        except BaseException:
+            # Refused arguments leave the estimator as it was.
+            self.__dict__.update(before)
+            raise
+        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
+            delattr(self, name)
+        return self
+
+    # Training.
+
+    def fit(
+        self,
+        embeddings: Embeddings,
+        y: Any = None,
+        *,
+        validation: tuple[Embeddings, Any] | None = None,
+        progress: bool = True,
+        order_seed: int = 0,
+    ) -> Self:
+        """Train on one [N, D] matrix and one label (or row of labels) a graph; `validation` is such a pair.
+
+        Labels come as `gspn.targets.encode_labels` takes them: a tensor holds codes or values, anything else values as
+        they are called. Ctrl-C after some epochs leaves the best weights so far in the estimator.
+        """
+        (run,) = _train([self], embeddings, y, validation, progress, order_seed)
+        if run.diverged:
+            epoch = run.history[-1]["epoch"]
+            raise GSPNError(f"the loss or the weights became no number in epoch {epoch}; try a smaller lr")
+        return self
+
+    @classmethod
+    def fit_many(
+        cls,
+        configurations: Sequence[Mapping[str, Any] | DeepSets],
+        embeddings: Embeddings,
+        y: Any = None,
+        *,
+        validation: tuple[Embeddings, Any] | None = None,
+        progress: bool = True,
+        order_seed: int = 0,
+        **shared: Any,
+    ) -> list[DeepSets]:
+        """Train many heads in one pass over the data; each ends as if it were trained alone, only sooner.
+
+        A configuration is a mapping of constructor arguments, to which `shared` adds those that are the same for all,
+        or a DeepSets, which is fitted where it is. All must agree in target and batch_size. A head whose loss becomes
+        no number stops with its best weights so far, or unfitted if there are none, and a warning is logged. `seconds`
+        in the histories are those of all heads together.
+        """
+        heads = _heads(cls, configurations, shared)
+        runs = _train(heads, embeddings, y, validation, progress, order_seed)
+        for number, run in enumerate(runs):
+            if run.diverged:
+                kept = "unfitted" if run.weights is None else "with its best weights so far"
+                _log.warning(
+                    "configuration %d: the loss became no number in epoch %d; it is left %s",
+                    number,
+                    len(run.history) - 1,
+                    kept,
+                )
+        return heads
+
+    # Questions.
+
+    def predict(self, embeddings: Embeddings) -> NDArray[Any]:
+        """[G] category values, booleans, medians or rates; [G, T] for a Schema."""
+        outputs = self._learned()
+        return decode_predictions(outputs.target, outputs.predictions(self._outputs(embeddings)))
+
+    def predict_proba(self, embeddings: Embeddings) -> FloatArray:
+        """[G, K] in the order of `classes_` for a categorical target, [G, 2] for a binary one.
+
+        For several binary targets [G, T], the probability that each is true.
+        """
+        outputs = self._learned()
+        return outputs.probabilities(self._outputs(embeddings))
+
+    def score(self, embeddings: Embeddings, y: Any) -> float:
+        """Accuracy, R² or mean average precision, as `gspn.scores.score` has it; rows without label are left out."""
+        outputs = self._learned()
+        found = self._outputs(embeddings)
+        return outputs.score(found, encode_labels(outputs.target, y, len(found)))
+
+    def _outputs(self, embeddings: Embeddings) -> FloatArray:
+        weight = self.weights_["vertex.weight"]
+        rows = read_embeddings(embeddings, width=weight.shape[1], dtype=weight.dtype)
+        found: FloatArray = Stack([Head(self.weights_, self.pooling_)]).outputs(rows)[0].double().numpy()
+        return found
+
+    def _learned(self) -> Outputs:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this DeepSets is not fitted yet; call fit or load first")
+        return self.outputs_
+
+    def _keep(self, weights: Weights, pooling: str, outputs: Outputs, history: list[dict[str, Any]]) -> None:
+        """Take over what has been learned."""
+        self.weights_, self.pooling_, self.outputs_, self.history_ = weights, pooling, outputs, history
+        self.n_features_in_ = weights["vertex.weight"].shape[1]
+        self.__dict__.pop("classes_", None)
+        if isinstance(outputs.target, Categorical | Binary):
+            self.classes_ = class_values(outputs.target)
+
+    # Manners of scikit-learn.
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = isinstance(self.target, Schema)
+        if isinstance(self.target, Categorical | Binary):
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        elif isinstance(self.target, Attribute):
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        return tags
+
+    # Files.
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted head into a folder as one safetensors file; `load` reads it back."""
+        self._learned()
+        saving.save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> DeepSets:
+        """A head that `save` wrote. Runs no code from the file and refuses what it does not know."""
+        return saving.load(Path(folder))
+
+
+def _heads(cls: type[DeepSets], configurations: Any, shared: Mapping[str, Any]) -> list[DeepSets]:
+    """One estimator a configuration; they agree in what one pass has in common."""
+    if isinstance(configurations, str | Mapping | DeepSets) or not isinstance(configurations, Sequence):
+        raise InputError(f"configurations must be a list of mappings or DeepSets, got {shorten(configurations)}")
+    heads: list[DeepSets] = []
+    for number, configuration in enumerate(configurations):
+        if isinstance(configuration, Mapping):
+            try:
+                heads.append(cls(**dict(shared) | dict(configuration)))
+            except (InputError, TypeError) as error:
+                raise InputError(f"configuration {number}: {error}") from error
+        elif not isinstance(configuration, DeepSets):
+            raise InputError(f"configuration {number} must be a mapping or a DeepSets, got {shorten(configuration)}")
+        elif shared:
+            raise InputError(
+                f"configuration {number} is a DeepSets, which has all its arguments already; leave out {', '.join(shared)}"
+            )
+        elif any(configuration is other for other in heads):
+            raise InputError(f"configuration {number} is the same object as an earlier one; give each its own")
+        else:
+            heads.append(configuration)
+    if not heads:
+        raise InputError("configurations is empty; give at least one")
+    for number, head in enumerate(heads):
+        for name in ("target", "batch_size"):
+            if getattr(head, name) != getattr(heads[0], name):
+                raise InputError(
+                    f"configuration {number}: {name} is {shorten(getattr(head, name))}, but "
+                    f"{shorten(getattr(heads[0], name))} in configuration 0; heads that are trained together share it"
+                )
+    return heads
+
+
+def _train(
+    heads: Sequence[DeepSets],
+    embeddings: Embeddings,
+    y: Any,
+    validation: tuple[Embeddings, Any] | None,
+    progress: bool,
+    order_seed: int,
+) -> list[Run]:
+    """Train the heads together and put into each what it has learned, also when training is interrupted."""
+    for head in heads:
+        head._check()
+    check_integer("order_seed", order_seed, 0, 2**63 - 1)
+    target, batch_size = heads[0].target, int(heads[0].batch_size)
+    rows = read_embeddings(embeddings)
+    labels = encode_labels(target, y, len(rows))
+    outputs = outputs_for(target, labels)
+    held_out = None if validation is None else _held_out(validation, target, rows.width, rows.values.dtype)
+    runs = [
+        Run(
+            int(head.hidden),
+            head.pooling,
+            int(head.epochs),
+            float(head.lr),
+            float(head.weight_decay),
+            int(head.patience),
+            head.monitor,
+            int(head.seed),
+        )
+        for head in heads
+    ]
+    try:
+        train(
+            runs,
+            outputs,
+            Labelled(rows, labels),
+            held_out,
+            batch_size=batch_size,
+            order_seed=int(order_seed),
+            show_progress=progress,
+        )
+    finally:
+        # Also on Ctrl-C: what whole epochs have taught is not lost. Before that, a head is what it was.
+        for head, run in zip(heads, runs, strict=True):
+            if run.weights is not None:
+                head._keep(run.weights, run.pooling, outputs, run.history)
+    return runs
+
+
+def _held_out(validation: Any, target: Target, width: int, dtype: Any) -> Labelled:
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise InputError("validation must be a pair (embeddings, y)")
+    rows = read_embeddings(validation[0], width=width, dtype=dtype, name="validation embeddings")
+    try:
+        labels = encode_labels(target, validation[1], len(rows))
+    except InputError as error:
+        raise InputError(f"validation: {error}") from error
+    if np.isnan(labels).all():
+        raise InputError("validation: all labels are missing, so there is nothing to stop by; leave validation out")
+    return Labelled(rows, labels)

@@ -1,0 +1,107 @@
+"""Embeddings as people have them, one [N, D] matrix a graph, as one matrix over the vertices of all graphs.
+
+Here belongs what is refused (other shapes, other widths, infinite numbers) and in which precision the rest is kept.
+Labels are read by `gspn.targets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gspn.columns import shorten, tensor_to_array
+from gspn.errors import InputError
+
+Embeddings: TypeAlias = Sequence[Tensor] | Sequence[NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The vertices of all graphs, one below the other; graph g has the rows from ptr[g] to ptr[g + 1]."""
+
+    values: Tensor
+    """[ΣN, D], float32 or float64."""
+    ptr: Tensor
+    """[G + 1]"""
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    @property
+    def width(self) -> int:
+        return self.values.shape[1]
+
+    def chunks(self, vertices: int) -> Iterator[tuple[int, int]]:
+        """First and last + 1 of consecutive graphs that together have at most so many vertices (or are one graph)."""
+        ptr, start = self.ptr.numpy(), 0
+        while start < len(self):
+            end = int(np.searchsorted(ptr, ptr[start] + vertices, side="right")) - 1
+            end = min(max(end, start + 1), len(self))
+            yield start, end
+            start = end
+
+
+def read_embeddings(
+    embeddings: Any, *, width: int | None = None, dtype: torch.dtype | None = None, name: str = "embeddings"
+) -> Rows:
+    """All graphs' embeddings as one matrix.
+
+    float64 if there is any float64 among them, else float32 (also for integers and half precision), unless `dtype` says
+    otherwise. `width` is the number of columns that they must have.
+    """
+    arrays = [_array(graph, number, name) for number, graph in enumerate(_sequence(embeddings, name))]
+    if not arrays:
+        raise InputError(f"{name} is empty: give one [N, D] matrix a graph, as embed does for a list of graphs")
+    columns = arrays[0].shape[1] if width is None else width
+    for number, array in enumerate(arrays):
+        if array.shape[1] != columns:
+            wanted = f"graph 0 has {columns}" if width is None else f"{columns} were learned from"
+            raise InputError(f"{name}, graph {number}: {array.shape[1]} columns, but {wanted}")
+    if dtype is None:
+        double = any(array.dtype.kind == "f" and array.dtype.itemsize > 4 for array in arrays)
+        dtype = torch.float64 if double else torch.float32
+    values = np.concatenate(arrays, dtype=np.float64 if dtype == torch.float64 else np.float32, casting="unsafe")
+    ptr = np.zeros(len(arrays) + 1, dtype=np.int64)
+    np.cumsum([len(array) for array in arrays], out=ptr[1:])
+    rows = Rows(torch.from_numpy(values), torch.from_numpy(ptr))
+    _refuse_non_finite(rows, name)
+    return rows
+
+
+def _sequence(embeddings: Any, name: str) -> Any:
+    if isinstance(embeddings, str | bytes | Mapping) or not hasattr(embeddings, "__len__"):
+        raise InputError(f"{name} must be a list with one [N, D] matrix a graph, got {shorten(embeddings)}")
+    return embeddings
+
+
+def _array(graph: Any, number: int, name: str) -> NDArray[Any]:
+    try:
+        array = tensor_to_array(graph) if hasattr(graph, "detach") else np.asarray(graph)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name}, graph {number}: no matrix of numbers ({error})") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name}, graph {number}: no matrix of real numbers, but of {array.dtype}")
+    if array.ndim != 2:
+        hint = "; a single graph goes into a list" if array.ndim == 1 else ""
+        raise InputError(f"{name}, graph {number}: expected a matrix [N, D], got shape {list(array.shape)}{hint}")
+    return array
+
+
+def _refuse_non_finite(rows: Rows, name: str) -> None:
+    # A sum is one pass without a copy, and no number among the terms makes it no number.
+    if bool(torch.isfinite(rows.values.sum())):
+        return
+    wrong = (~torch.isfinite(rows.values)).nonzero()
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        graph = int(torch.searchsorted(rows.ptr, row, right=True)) - 1
+        raise InputError(
+            f"{name}, graph {graph}, vertex {row - int(rows.ptr[graph])}, column {column}: "
+            f"{float(rows.values[row, column])} is no finite number"
+        )

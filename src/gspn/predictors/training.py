@@ -1,0 +1,225 @@
+"""Training heads on labelled embeddings: one pass over the data for all of them, each with an end of its own.
+
+All heads see the same batches. A head ends after its own number of epochs, or when its validation has not improved for
+its own patience; it then leaves the products that the others still need. What a step computes belongs to `heads`, how
+work is shared among threads to `sharing`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from threading import Event
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from gspn.attributes import FloatArray
+from gspn.errors import InputError
+from gspn.graphs.draws import keyed_generator
+from gspn.predictors.embeddings import Rows
+from gspn.predictors.heads import Head, Stack, Weights, starting_weights
+from gspn.predictors.loops import Integers, gather_graphs
+from gspn.predictors.outputs import Outputs
+from gspn.predictors.sharing import Workers, share_out
+from gspn.targets import all_binary
+
+_ORDER = 12
+"""Names the stream of random numbers that orders the graphs of an epoch."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Graphs with labels [G, T] as they were encoded, NaN where missing."""
+
+    rows: Rows
+    labels: FloatArray
+
+
+@dataclass
+class Run:
+    """The training of one head: how, and how far it has come."""
+
+    hidden: int
+    pooling: str
+    epochs: int
+    lr: float
+    weight_decay: float
+    patience: int
+    monitor: str
+    seed: int
+    history: list[dict[str, Any]] = field(default_factory=list)
+    weights: Weights | None = None
+    """The best weights after whole epochs (without validation, the last); None before there are any."""
+    best: tuple[float, float] | None = None
+    """What the best weights reached in validation, larger being better."""
+    best_epoch: int = 0
+    diverged: bool = False
+
+    @property
+    def finished(self) -> bool:
+        waited = len(self.history) - 1 - self.best_epoch
+        return self.diverged or len(self.history) >= self.epochs or (self.best is not None and waited >= self.patience)
+
+    def start(self, columns: int, outputs: int, dtype: torch.dtype) -> Head:
+        weights = starting_weights(columns, self.hidden, outputs, self.seed, dtype)
+        if not self.epochs:
+            self.weights = weights
+        return Head(weights, self.pooling, self.lr, self.weight_decay)
+
+    def note(self, record: dict[str, Any], weights: Weights) -> None:
+        """Take down an epoch, and its weights if they are the best so far."""
+        if not math.isfinite(record["train"]) or not all(bool(w.isfinite().all()) for w in weights.values()):
+            self.diverged = True
+        elif "validation" not in record:
+            self.weights = weights
+        elif math.isfinite(loss := record["validation"]):
+            reached = (record["score"], -loss) if self.monitor == "score" else (-loss, 0.0)
+            if self.best is None or reached > self.best:
+                self.weights, self.best, self.best_epoch = weights, reached, record["epoch"]
+        self.history.append(record)
+
+
+def train(
+    runs: Sequence[Run],
+    outputs: Outputs,
+    training: Labelled,
+    validation: Labelled | None,
+    *,
+    batch_size: int,
+    order_seed: int,
+    show_progress: bool,
+) -> None:
+    """Train every run to its end; they are up to date after every epoch, also when training ends by an exception."""
+    rows = training.rows
+    scored = validation is not None and _worth_scoring(outputs, validation.labels, runs)
+    lesson = _Lesson(outputs, rows, outputs.standardise(training.labels), validation, scored)
+    left = [(run, run.start(rows.width, int(outputs.ends[-1]), rows.values.dtype)) for run in runs]
+    left = [(run, head) for run, head in left if not run.finished]
+    longest = max(run.epochs for run in runs)
+    steps = longest * math.ceil(len(rows) / batch_size)
+    # disable=None: shown on a terminal only; a log file gets no bar.
+    hidden = None if show_progress else True
+    with tqdm(total=steps, desc="fit", unit="batch", disable=hidden, dynamic_ncols=True) as bar, Workers() as workers:
+        shares = _stacked(left, workers.threads)
+        while shares:
+            start, epoch = time.perf_counter(), len(shares[0][0][1][0].history)
+            order = torch.randperm(len(rows), generator=keyed_generator(order_seed, _ORDER, epoch))
+            batches = [batch.numpy() for batch in order.split(batch_size)]
+            tasks = [partial(_epoch, share, lesson, epoch, batches, workers.stop) for share in shares]
+            found = workers.run([partial(tasks[0], after_batch=bar.update), *tasks[1:]])
+            seconds = time.perf_counter() - start
+            for run, record, weights in chain.from_iterable(found):
+                run.note(record | {"seconds": seconds}, weights)
+            _show(bar, epoch, longest, runs)
+            if any(run.finished for run, _, _ in chain.from_iterable(found)):
+                shares = _stacked(_unfinished(shares), workers.threads)
+
+
+@dataclass(frozen=True)
+class _Lesson:
+    """What all heads learn from and are examined in."""
+
+    outputs: Outputs
+    rows: Rows
+    labels: FloatArray
+    """[G, T], standardised."""
+    validation: Labelled | None
+    scored: bool
+
+
+_Share: TypeAlias = list[tuple[Stack, list[Run]]]
+"""What one thread does: stacks, and the runs of their heads."""
+
+
+def _stacked(left: Sequence[tuple[Run, Head]], threads: int) -> list[_Share]:
+    if not left:
+        return []
+    return [
+        [(Stack([left[i][1] for i in stack]), [left[i][0] for i in stack]) for stack in share]
+        for share in share_out([run.hidden for run, _ in left], threads)
+    ]
+
+
+def _unfinished(shares: Sequence[_Share]) -> list[tuple[Run, Head]]:
+    return [
+        (run, head)
+        for stack, runs in chain.from_iterable(shares)
+        for run, head in zip(runs, stack.heads(), strict=True)
+        if not run.finished
+    ]
+
+
+def _epoch(
+    share: _Share,
+    lesson: _Lesson,
+    epoch: int,
+    batches: Sequence[Integers],
+    stop: Event,
+    after_batch: Callable[[], object] = lambda: None,
+) -> list[tuple[Run, dict[str, Any], Weights]]:
+    """One pass over the training graphs and one over the validation graphs; every run's record and weights."""
+    labels, values, ptr = lesson.labels, lesson.rows.values.numpy(), lesson.rows.ptr.numpy()
+    labelled, sizes = (~np.isnan(labels)).sum(1), np.diff(ptr)
+    totals, entries = [np.zeros(len(runs)) for _, runs in share], 0
+    space = np.empty((max(int(sizes[batch].sum()) for batch in batches), values.shape[1]), dtype=values.dtype)
+    for batch in batches:
+        if stop.is_set():
+            return []
+        # Nothing to learn from in this batch: no step, or Adam's momentum would move the weights all the same.
+        if own_entries := int(labelled[batch].sum()):
+            own_ptr = np.empty(len(batch) + 1, dtype=np.int64)
+            gather_graphs(batch, ptr, values, own_ptr, space)
+            x = torch.from_numpy(space[: own_ptr[-1]])
+            for (stack, _), total in zip(share, totals, strict=True):
+                total += stack.learn(x, own_ptr, labels[batch], lesson.outputs, own_entries)
+            entries += own_entries
+        after_batch()
+    found = []
+    for (stack, runs), total in zip(share, totals, strict=True):
+        records = [{"epoch": epoch, "train": loss} for loss in (total / entries).tolist()]
+        if lesson.validation is not None:
+            _validate(stack, lesson.outputs, lesson.validation, records, lesson.scored)
+        found += [(run, record, stack.weights(i)) for i, (run, record) in enumerate(zip(runs, records, strict=True))]
+    return found
+
+
+def _validate(
+    stack: Stack, outputs: Outputs, validation: Labelled, records: Sequence[dict[str, Any]], scored: bool
+) -> None:
+    """Add validation loss and, where wanted, score to the heads' records."""
+    found = stack.outputs(validation.rows).numpy()
+    entries = int((~np.isnan(validation.labels)).sum())
+    losses = outputs.losses(found, outputs.standardise(validation.labels), np.empty_like(found), 0.0) / entries
+    for record, loss, own in zip(records, losses.tolist(), found, strict=True):
+        record["validation"] = loss
+        if scored:
+            record["score"] = outputs.score(own, validation.labels) if math.isfinite(loss) else math.nan
+
+
+def _worth_scoring(outputs: Outputs, labels: FloatArray, runs: Sequence[Run]) -> bool:
+    """Whether scores are computed after every epoch: if they exist, and are cheap or somebody waits for them."""
+    monitored = any(run.monitor == "score" for run in runs)
+    try:
+        outputs.score(np.zeros((len(labels), int(outputs.ends[-1]))), labels)
+    except InputError as error:
+        if monitored:
+            raise InputError(f"monitor='score' needs a score of the validation graphs: {error}") from error
+        return False
+    # Average precisions of many tasks take longer than the training itself.
+    return monitored or not all_binary(outputs.target)
+
+
+def _show(bar: Any, epoch: int, epochs: int, runs: Sequence[Run]) -> None:
+    bar.set_description(f"fit, epoch {epoch + 1}/{epochs}", refresh=False)
+    if len(runs) == 1:
+        record = runs[0].history[-1]
+        bar.set_postfix({name: f"{record[name]:.4f}" for name in ("train", "validation", "score") if name in record})
+    else:
+        bar.set_postfix({"heads left": sum(not run.finished for run in runs)})
