@@ -69,6 +69,19 @@ class Result:
     posteriors: Array  # [S, C], given the visible entries; NaN if these have probability zero
 
 
+@dataclass(frozen=True)
+class Readout:
+    """What stands on top of a model with targets, in the user's units; G graph states.
+
+    `leaves` are those of a `Model`, one row a graph state: arrays [G, ...].
+    """
+
+    kinds: dict[str, str]  # target -> kind, in column order
+    transitions: Array  # [L, S, C, G]
+    leaves: Leaves
+    pooling: str  # "sum" | "mean"
+
+
 @dataclass
 class Node:
     """One occurrence of a vertex in a tree."""
@@ -120,6 +133,41 @@ def masked(model: Model, graph: Graph, hidden: Hidden) -> list[float]:
 def posteriors(model: Model, graph: Graph, v: int) -> Array:
     """[L, S, C]: v as the root of its own trees that end at level 0, 1, ..., L-1."""
     return np.stack([infer(model, graph, grow(graph, v, level)).posteriors for level in range(model.num_levels)])
+
+
+# ---- The readout
+
+
+def graph_states(model: Model, head: Readout, graph: Graph, vertices: Iterable[int]) -> Array:
+    """[G] the weights of the graph states, from every vertex as the root of its own trees of every height.
+
+    Each state's posterior hands its share to the graph states by its own row of the transitions, one after another. The
+    total is divided by the number of posteriors (mean pooling) or put through a softmax (sum pooling). Without any
+    vertex nothing is known: all graph states are alike.
+    """
+    total, number = np.zeros(head.transitions.shape[-1]), 0
+    for vertex in vertices:
+        for level, h in enumerate(posteriors(model, graph, vertex)):
+            for j in range(len(h)):
+                for k in range(len(h[j])):
+                    total = total + h[j, k] * head.transitions[level, j, k]
+                number += 1
+    if number == 0:
+        return np.full(len(total), 1 / len(total))
+    if head.pooling == "mean":
+        return total / number
+    weights = np.exp(total - total.max())
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+def readout(model: Model, head: Readout, graph: Graph, targets: Iterable[float], vertex: int | None = None) -> float:
+    """log P(observed targets | graph), or those of one vertex; a target that is NaN is missing."""
+    weights = graph_states(model, head, graph, range(len(graph.x)) if vertex is None else [vertex])
+    observed = {name: y for name, y in zip(head.kinds, targets, strict=True) if not math.isnan(y)}
+    return log_sum_exp(
+        log(float(weight)) + math.fsum(log_density(head.kinds[t], head.leaves[t], i, y) for t, y in observed.items())
+        for i, weight in enumerate(weights)
+    )
 
 
 # ---- The tree

@@ -24,7 +24,7 @@ def score(target: Target, labels: FloatArray, predictions: FloatArray, probabili
     scores = [_one(attribute, labels[:, i], predictions[:, i]) for i, attribute in enumerate(target_schema(target))]
     known = [value for value in scores if value is not None]
     if not known:
-        raise InputError("there is no label to score the predictions against")
+        raise InputError("there are too few labels to score the predictions against (accuracy needs one, R² two)")
     return float(np.mean(known))
 
 

@@ -6,7 +6,7 @@ belongs to the models, how good a prediction is to `gspn.scores`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,13 +33,15 @@ def target_schema(target: Any) -> Schema:
 def encode_labels(target: Target, y: Any, num_rows: int | None = None) -> FloatArray:
     """Labels [n, T] from what people have.
 
-    A tensor holds encoded labels, as `Data.y` does: class codes or values, [n] or [n, T], NaN for a missing one.
-    Anything else holds values as they are called: a sequence for one target; a mapping, a DataFrame or a table [n, T]
-    for several.
+    A tensor holds encoded labels, as `Data.y` does: class codes or values, [n] or [n, T], NaN for a missing one; a list
+    of tensors, such as every graph's `y`, holds them one after another. Anything else holds values as they are called:
+    a sequence for one target; a mapping, a DataFrame or a table [n, T] for several.
     """
     schema = target_schema(target)
     if hasattr(y, "detach"):
         labels = check_labels(target, tensor_to_array(y))
+    elif isinstance(y, list | tuple) and y and all(hasattr(own, "detach") for own in y):
+        labels = check_labels(target, _one_after_another([np.atleast_1d(tensor_to_array(own)) for own in y]))
     elif isinstance(y, Mapping) or hasattr(y, "columns"):
         labels = schema.encode(y)
     else:
@@ -71,9 +73,16 @@ def check_labels(target: Target, labels: Any) -> FloatArray:
     return table.astype(np.float64)
 
 
+def _one_after_another(tables: list[NDArray[Any]]) -> NDArray[Any]:
+    shapes = {table.shape[1:] for table in tables}
+    if len(shapes) > 1:
+        raise InputError(f"y consists of tensors with different numbers of targets: {sorted(shapes)}")
+    return np.concatenate(tables)
+
+
 def _columns(schema: Schema, y: Any) -> Sequence[Any]:
     """One sequence of values a target, from a sequence of values or a table of rows."""
-    if isinstance(y, str | bytes) or not hasattr(y, "__len__"):
+    if isinstance(y, str | bytes | Set) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) == 0:
         raise InputError(f"y must be a sequence of labels, got {shorten(y)}")
     if hasattr(y, "tolist") and getattr(y, "ndim", 1) == 1 and len(schema) == 1:
         return [y]

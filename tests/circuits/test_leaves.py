@@ -339,6 +339,48 @@ def test_quantile_of_zero_is_the_least_value(case: Case) -> None:
     np.testing.assert_array_equal(family.quantile(family.natural(), 0.0).detach().numpy(), 0)
 
 
+@over_ordered
+@over_dtypes
+def test_cumulative_is_scipys(case: Case, dtype: torch.dtype) -> None:
+    """Also below the least value and between the values of what is discrete."""
+    family = case.build(dtype)
+    x = np.concatenate([[-1e6, -0.5, 0.5, 1.5], values(case, family), [1e9]])
+    with torch.no_grad():
+        ours = family.cumulative(family.natural(), torch.from_numpy(x))
+    assert ours.shape == (LEVELS, len(x), LEAVES)
+    assert ours.dtype == torch.float64
+    expected = by_scipy(family, lambda d: d.cdf(x)).transpose(0, 2, 1)
+    # A Bernoulli's two float32 probabilities sum to 1 up to 1e-7 only, and scipy knows just one of them.
+    exact = 1e-12 if dtype == torch.float64 else 2e-7
+    np.testing.assert_allclose(ours.numpy(), expected, rtol=1e-9, atol=exact)
+
+
+@over_ordered
+def test_cumulative_and_quantile_belong_together(case: Case) -> None:
+    """The share below a quantile is at least q; what lies before it is less. Rounding of q itself aside."""
+    family = case.build()
+    natural = family.natural()
+    for q in QUANTILES:
+        reached = family.quantile(natural, q).detach().numpy()
+        before = reached - (1e-6 * by_scipy(family, lambda d: d.std()) if case.continuous else 1.0)
+        for level, leaf in np.ndindex(LEVELS, LEAVES):
+            pair = torch.tensor([reached[level, leaf], before[level, leaf]])
+            at, less = family.cumulative(natural, pair)[level, :, leaf].tolist()
+            assert at >= q - 1e-12
+            assert less < q
+
+
+@over_ordered
+def test_cumulative_of_no_values_and_of_missing_ones(case: Case) -> None:
+    family = case.build()
+    natural = family.natural()
+    assert family.cumulative(natural, torch.empty(0)).shape == (LEVELS, 0, LEAVES)
+    unknown = family.cumulative(natural, torch.tensor([0.0, math.nan]))
+    assert not torch.isnan(unknown[:, 0]).any()
+    if not isinstance(case.attribute, Binary):  # of two values, nobody asks how much lies below
+        assert torch.isnan(unknown[:, 1]).all()
+
+
 def test_what_has_no_order_has_no_mean() -> None:
     family = leaves_for(Categorical("element", ["C", "N"]), 1, 1)
     natural = family.natural()
@@ -348,6 +390,8 @@ def test_what_has_no_order_has_no_mean() -> None:
         family.variance(natural)
     with pytest.raises(InputError, match=r"'element'.*no quantile"):
         family.quantile(natural, 0.5)
+    with pytest.raises(InputError, match=r"'element'.*no cumulative probability"):
+        family.cumulative(natural, torch.zeros(1))
 
 
 # Samples.

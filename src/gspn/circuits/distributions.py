@@ -6,6 +6,8 @@ the tables and weights come about is the business of whoever answers.
 
 from __future__ import annotations
 
+import copy
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +16,7 @@ from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical
 from gspn.circuits.leaves import BernoulliLeaves, CategoricalLeaves, Leaves, Natural
-from gspn.columns import tensor_to_array
+from gspn.columns import is_number, shorten, tensor_to_array
 from gspn.errors import InputError
 
 _HALVINGS = 80
@@ -26,13 +28,13 @@ class Table:
 
     def __init__(self, attribute: Categorical | Binary, log_probs: Tensor) -> None:
         self.attribute = attribute
-        self._log_probs = log_probs.double()
+        self._log_probs = log_probs.detach().cpu().double()
 
     def __len__(self) -> int:
         return len(self._log_probs)
 
-    def __getitem__(self, rows: slice | Tensor) -> Table:
-        return Table(self.attribute, self._log_probs[rows])
+    def __getitem__(self, rows: int | slice | Tensor) -> Table:
+        return Table(self.attribute, self._log_probs[_several(rows, len(self))])
 
     def __repr__(self) -> str:
         return f"Table({len(self)} distributions of {self.attribute!r})"
@@ -77,8 +79,9 @@ class Table:
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """[n, rows] codes."""
-        if not len(self):
-            return torch.zeros(n, 0)
+        _check_draws(n)
+        if not n or not len(self):
+            return torch.zeros(n, len(self), dtype=torch.float64)
         return torch.multinomial(self.probs, n, replacement=True, generator=generator).T.double()
 
 
@@ -88,15 +91,16 @@ class Mixture:
     def __init__(self, leaves: Leaves, natural: Natural, log_weights: Tensor) -> None:
         """`natural` has one level of C leaves, `log_weights` is [n, C]."""
         self.attribute = leaves.attribute
-        self._leaves = leaves
-        self._natural = {name: value.detach().cpu() for name, value in natural.items()}
+        # Copies: what has been answered must not change when the model is trained anew.
+        self._leaves = copy.copy(leaves)
+        self._natural = {name: value.detach().cpu().double().clone() for name, value in natural.items()}
         self._log_weights = log_weights.detach().cpu().double()
 
     def __len__(self) -> int:
         return len(self._log_weights)
 
-    def __getitem__(self, rows: slice | Tensor) -> Mixture:
-        return Mixture(self._leaves, self._natural, self._log_weights[rows])
+    def __getitem__(self, rows: int | slice | Tensor) -> Mixture:
+        return Mixture(self._leaves, self._natural, self._log_weights[_several(rows, len(self))])
 
     def __repr__(self) -> str:
         return f"Mixture({len(self)} distributions of {self.attribute!r})"
@@ -109,7 +113,7 @@ class Mixture:
     def log_prob(self, values: Any) -> Tensor:
         """[n] log-density of one value a row, or of the same value in all rows; 0 where it is missing."""
         x = _encoded(self.attribute, values, len(self))
-        log_density = self._leaves.log_density(self._natural, x)[0].double()
+        log_density = self._leaves.log_density(self._natural, x)[0]
         return torch.logsumexp(self._log_weights + log_density, dim=-1).masked_fill(torch.isnan(x), 0.0)
 
     @property
@@ -132,8 +136,7 @@ class Mixture:
 
     def quantile(self, q: float) -> Tensor:
         """[n] the smallest value whose cumulative probability is at least q."""
-        if not 0 < q < 1:
-            raise InputError(f"q must lie between 0 and 1, got {q!r}")
+        _check_share("q", q)
         of_leaves = self._leaves.quantile(self._natural, q)[0]
         # A mixture's quantile lies between those of its leaves.
         low, high = of_leaves.min().expand(len(self)), of_leaves.max().expand(len(self))
@@ -149,17 +152,17 @@ class Mixture:
 
     def interval(self, level: float = 0.9) -> Tensor:
         """[n, 2] the central interval that holds the value with at least the given probability."""
-        if not 0 < level < 1:
-            raise InputError(f"level must lie between 0 and 1, got {level!r}")
+        _check_share("level", level)
         return torch.stack([self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)], dim=-1)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """[n, rows] draws."""
-        if not len(self):
-            return torch.zeros(n, 0, dtype=torch.float64)
+        _check_draws(n)
+        if not n or not len(self):
+            return torch.zeros(n, len(self), dtype=torch.float64)
         state = torch.multinomial(self.weights, n, replacement=True, generator=generator).T
         draws = [self._leaves.sample(self._natural, len(self), generator)[:, 0].gather(1, k[:, None]) for k in state]
-        return torch.stack(draws).squeeze(-1) if draws else torch.zeros(0, len(self), dtype=torch.float64)
+        return torch.stack(draws).squeeze(-1)
 
 
 Distribution: TypeAlias = Table | Mixture
@@ -178,7 +181,7 @@ def mix(leaves: Leaves, natural: Natural, log_weights: Tensor) -> Distribution:
 def _encoded(attribute: Attribute, values: Any, rows: int) -> Tensor:
     """[rows] encoded values from a tensor of them, from people's values, or from one of either for all rows."""
     is_tensor = hasattr(values, "detach")
-    if np.ndim(values) == 0:
+    if isinstance(values, str) or not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0:
         values = values.reshape(1).expand(rows) if is_tensor else [values] * rows
     if is_tensor:
         column = tensor_to_array(values).astype(np.float64)
@@ -190,3 +193,18 @@ def _encoded(attribute: Attribute, values: Any, rows: int) -> Tensor:
     if len(column) != rows:
         raise InputError(f"there are {rows} distributions, but {len(column)} values")
     return torch.from_numpy(column)
+
+
+def _several(rows: int | slice | Tensor, length: int) -> slice | Tensor:
+    """One row is a batch of one."""
+    return torch.tensor([range(length)[rows]]) if isinstance(rows, int | np.integer) else rows
+
+
+def _check_share(name: str, value: Any) -> None:
+    if not is_number(value) or not 0 < value < 1:
+        raise InputError(f"{name} must be a number between 0 and 1, got {shorten(value)}")
+
+
+def _check_draws(n: Any) -> None:
+    if not isinstance(n, Integral) or int(n) < 0:
+        raise InputError(f"n must be a number of draws, got {shorten(n)}")

@@ -153,7 +153,7 @@ class Readout(nn.Module):
                 exported["leaves"] = export_leaves(self.families, [family.natural() for family in self.families])
                 exported["units"] = export_units(self.families)
             else:
-                exported |= {"weight": self.linear.weight.double(), "bias": self.linear.bias.double()}
+                exported |= {name: value.double().clone() for name, value in self.linear.state_dict().items()}
         return exported
 
     def assign(self, exported: Mapping[str, Any], *, fitted: bool) -> None:
@@ -202,7 +202,7 @@ class SupervisedHierarchy(nn.Module):
 def labels_of(batch: Batch) -> Tensor:
     """[G, T] the targets that a batch carries, NaN where missing."""
     assert batch.y is not None
-    return batch.y.double().reshape(len(batch.y), -1)
+    return batch.y.double().unsqueeze(-1).flatten(1)  # which knows what to do with no rows at all
 
 
 def pool(posteriors: Tensor, batch: Batch) -> Tensor:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gspn.attributes import Attribute, FloatArray, Schema
+from gspn.attributes import Attribute, FloatArray
 from gspn.columns import tensor_to_array
 from gspn.errors import InputError
 from gspn.graphs import GraphDataset
-from gspn.targets import Target, check_labels, encode_labels
+from gspn.targets import Target, check_labels, encode_labels, target_schema
 
 
 def labels_of_graphs(dataset: GraphDataset, y: Any, target: Target, target_level: str = "graph") -> FloatArray:
@@ -31,7 +31,7 @@ def _joined(y: Any, target: Target) -> Any:
     if not isinstance(y, list | tuple) or not all(map(_is_list, y)):
         return y
     labels = [label for own in y for label in own]
-    return labels if not isinstance(target, Schema) or all(map(_is_list, labels)) else y
+    return labels if len(target_schema(target)) == 1 or all(map(_is_list, labels)) else y
 
 
 def _is_list(own: Any) -> bool:
