@@ -8,7 +8,7 @@ from importlib import import_module
 
 from gspn.benchmarks.measure import show
 
-NAMES = {"batches": "gspn.benchmarks.batches"}
+NAMES = {"batches": "gspn.benchmarks.batches", "step": "gspn.benchmarks.step"}
 
 
 def main(arguments: list[str] | None = None) -> int:
