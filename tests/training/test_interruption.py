@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -196,9 +197,7 @@ def test_loss_that_is_no_number_names_epoch_and_batch(value: float, monkeypatch:
     def broken(self: Hierarchy, batch: Batch) -> Evaluation:
         evaluation = forward(self, batch)
         factor = value if next(calls) == 3 + 2 else 1.0
-        return Evaluation(
-            evaluation.log_likelihood * factor, evaluation.posteriors, evaluation.log_visible, evaluation.root_log_prior
-        )
+        return replace(evaluation, log_likelihood=evaluation.log_likelihood * factor)
 
     model = make()
     with monkeypatch.context() as patch:

@@ -8,7 +8,11 @@ from importlib import import_module
 
 from gspn.benchmarks.measure import show
 
+<<<<<<< HEAD
 NAMES = {"batches": "gspn.benchmarks.batches", "heads": "gspn.benchmarks.heads"}
+=======
+NAMES = {"batches": "gspn.benchmarks.batches", "step": "gspn.benchmarks.step"}
+>>>>>>> kernel
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,7 +6,6 @@ A batch is plain data. How it is cut from a dataset is the dataset's business; w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -52,12 +51,12 @@ class Batch:
     def num_graphs(self) -> int:
         return self.graph_ids.shape[0]
 
-    @cached_property
+    @property
     def in_degree(self) -> Tensor:
         """[N] number of incoming edges, with multiplicity."""
         return self.row_ptr.diff()
 
-    @cached_property
+    @property
     def target(self) -> Tensor:
         """[E] vertex that receives along each edge."""
         numbers = torch.arange(self.num_vertices, device=self.row_ptr.device, dtype=self.source.dtype)

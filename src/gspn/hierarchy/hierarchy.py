@@ -14,12 +14,18 @@ from gspn.attributes import Schema
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import GaussianLeaves, Leaves, Natural, leaves_for
 from gspn.circuits.leaves.contract import as_mapping, as_numbers, at_level, with_level
+from gspn.circuits.numerics import log_weight
 from gspn.circuits.structure import Unit
-from gspn.circuits.templates import Template, compile_template
+from gspn.circuits.templates import NaiveBayes, Template, compile_template
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
-from gspn.kernels.levels import climb
+from gspn.kernels.choose import use_fast
+from gspn.kernels.contract import Levels
+from gspn.kernels.distinct import distinct_rows
+from gspn.kernels.fast import fast
+from gspn.kernels.levels import climb_circuit
+from gspn.kernels.reference import reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +38,27 @@ class Evaluation:
     """[N, L, S, C] posteriors given the visible entries"""
     log_visible: Tensor
     """[N] log P(visible entries of v | tree below the root); equals log_likelihood where nothing is hidden"""
-    root_log_prior: Tensor
-    """[N, S, C] log-prior of the root's sum units"""
+    root_prior: Tensor
+    """[N, S, C] prior of the root's sum units"""
+    vertex_ptr: Tensor
+    """[G + 1] graph g owns the vertices vertex_ptr[g] … vertex_ptr[g + 1] - 1"""
+    known_sums: Tensor | None = None
+    """`graph_sums`, where the pass has computed them along the way"""
+
+    @property
+    def root_log_prior(self) -> Tensor:
+        """[N, S, C] log-prior of the root's sum units."""
+        return log_weight(self.root_prior)
+
+    @property
+    def graph_sums(self) -> Tensor:
+        """[G, L, S, C] posteriors summed over the vertices of each graph."""
+        if self.known_sums is not None:
+            return self.known_sums
+        graph = torch.repeat_interleave(self.vertex_ptr.diff(), output_size=len(self.posteriors))
+        # In double precision: a graph may have a million vertices.
+        sums = self.posteriors.new_zeros(len(self.vertex_ptr) - 1, *self.posteriors.shape[1:], dtype=torch.float64)
+        return sums.index_add(0, graph, self.posteriors.double()).to(self.posteriors.dtype)
 
     @property
     def log_hidden(self) -> Tensor:
@@ -104,25 +129,26 @@ class Hierarchy(nn.Module):
 
     def forward(self, batch: Batch) -> Evaluation:
         batch = batch.to(self.raw_prior.device)
-        naturals = self.naturals()
-        inputs = self._inputs(naturals, batch.visible)
-
-        def posterior_at(level: int, log_prior: Tensor) -> Tensor:
-            return self.template.posterior(inputs[level], log_prior)
-
-        log_priors, posteriors = climb(self.prior(), self.transitions(), batch, posterior_at)
-        root_log_prior = log_priors[-1]
-        log_visible = self._log_value(inputs[-1], root_log_prior, batch.visible)
-        if batch.hidden is None:
-            log_likelihood = log_visible
-        else:
+        naturals, visible = self.naturals(), batch.visible
+        levels = self._climb(naturals, visible, batch)
+        log_visible = _where_any(levels.log_value, visible)
+        log_likelihood = log_visible
+        if batch.hidden is not None:
             everything = self._inputs([at_level(natural, -1) for natural in naturals], batch.x)
-            log_likelihood = self._log_value(everything[0], root_log_prior, batch.x)
-        return Evaluation(log_likelihood, torch.stack(posteriors, dim=1), log_visible, root_log_prior)
+            log_value = self.template.log_value(everything[0], log_weight(levels.root_prior))
+            log_likelihood = _where_any(log_value, batch.x)
+        return Evaluation(
+            log_likelihood, levels.posteriors, log_visible, levels.root_prior, batch.vertex_ptr, levels.graph_sums
+        )
 
-    def _log_value(self, inputs: Tensor, log_prior: Tensor, x: Tensor) -> Tensor:
-        """[N] log P(entries of x); exactly 0 where there are none, which rounding of the weights would miss."""
-        return self.template.log_value(inputs, log_prior).masked_fill(torch.isnan(x).all(1), 0.0)
+    def _climb(self, naturals: list[Natural], visible: Tensor, batch: Batch) -> Levels:
+        prior, transitions = self.prior(), self.transitions()
+        if not isinstance(self.template, NaiveBayes):
+            return climb_circuit(self.template, self._inputs(naturals, visible), prior, transitions, batch)
+        if not use_fast(prior, visible):
+            return reference(self._inputs(naturals, visible), None, prior, transitions, batch)
+        rows, evidence = distinct_rows(visible)
+        return fast(self._inputs(naturals, rows), evidence, prior, transitions, batch)
 
     def _inputs(self, naturals: list[Natural], x: Tensor) -> Tensor:
         """[levels, N, K] inputs of the template, levels as in `naturals`."""
@@ -202,3 +228,8 @@ class Hierarchy(nn.Module):
                         f"leaves of '{family.attribute.name}': '{key}' of the root is combined from the other levels "
                         f"by the shortcut and cannot be set otherwise; give levels 0 … {self.num_layers - 2} only"
                     )
+
+
+def _where_any(log_value: Tensor, x: Tensor) -> Tensor:
+    """Log-values, exactly 0 where x has no entries, which rounding of the weights would miss."""
+    return log_value.masked_fill(torch.isnan(x).all(1), 0.0)

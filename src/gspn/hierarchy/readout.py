@@ -26,11 +26,11 @@ from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
 
-_LONG_SUM = 1024
-"""Vertices beyond which float32 sums of posteriors would lose digits."""
+_NOISE = 0.1
+"""Deviation of the first transitions' logits: with more, the sum over a graph would already have chosen one state."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SupervisedEvaluation(Evaluation):
     """What one pass gives for the vertices of a batch, and for its G graphs (or vertices, where these have targets)."""
 
@@ -76,20 +76,18 @@ class Readout(nn.Module):
 
     # Evaluation.
 
-    def log_prior(self, posteriors: Tensor, batch: Batch) -> Tensor:
-        """[G, C_g] from posteriors [N, L, S, C]; uniform for a graph without vertices."""
-        if self.target_level == "vertex":
-            pooled, sizes = posteriors, batch.vertex_ptr.new_ones(batch.num_vertices)
-        else:
-            pooled, sizes = pool(posteriors, batch), batch.vertex_ptr.diff()
-        transitions = self.transitions()
-        total = pooled.flatten(1) @ transitions.flatten(0, 2).to(pooled.dtype)
+    def log_prior(self, evaluation: Evaluation) -> Tensor:
+        """[G, C_g] from the posteriors of a batch; uniform for a graph without vertices."""
+        by_vertex = self.target_level == "vertex"
+        pooled = evaluation.posteriors if by_vertex else evaluation.graph_sums
+        total = pooled.flatten(1) @ self.transitions().flatten(0, 2)
         if self.pooling == "sum":
-            return torch.log_softmax(total, dim=-1).to(posteriors.dtype)
-        mass = sizes * (posteriors.shape[1] * posteriors.shape[2])
-        mean = total / mass.clamp_min(1)[:, None].to(total.dtype)
-        uniform = torch.full_like(mean, 1 / self.num_graph_states)
-        return log_weight(torch.where((sizes == 0)[:, None], uniform, mean).to(posteriors.dtype))
+            return torch.log_softmax(total, dim=-1)
+        # Every posterior is a distribution, so the mass to divide by is the number of posteriors.
+        levels, units = pooled.shape[1:3]
+        sizes = torch.ones_like(total[:, 0]) if by_vertex else evaluation.vertex_ptr.diff().to(total.dtype)
+        mean = total / (levels * units * sizes.clamp_min(1))[:, None]
+        return log_weight(torch.where((sizes == 0)[:, None], 1 / self.num_graph_states, mean))
 
     def log_prob(self, log_prior: Tensor, y: Tensor) -> Tensor:
         """[G] log P(observed targets | graph state weights); exactly 0 where none is observed."""
@@ -135,7 +133,7 @@ class Readout(nn.Module):
         """Start afresh: leaves from the labels [n, T], transitions at random."""
         with torch.no_grad():
             noise = torch.randn(self.raw_transitions.shape, generator=generator, dtype=torch.float64)
-            self.raw_transitions.copy_(noise)
+            self.raw_transitions.copy_(_NOISE * noise)
             if self.head == "circuit":
                 initialise(self.template, self.families, self.target, y, self.num_graph_states, generator)
             else:
@@ -194,7 +192,7 @@ class SupervisedHierarchy(nn.Module):
 
     def forward(self, batch: Batch) -> SupervisedEvaluation:
         evaluation: Evaluation = self.hierarchy(batch)
-        log_prior = self.readout.log_prior(evaluation.posteriors, batch.to(evaluation.posteriors.device))
+        log_prior = self.readout.log_prior(evaluation)
         log_prob = None if batch.y is None else self.readout.log_prob(log_prior, labels_of(batch).to(log_prior.device))
         return SupervisedEvaluation(**vars(evaluation), readout_log_prior=log_prior, log_prob=log_prob)
 
@@ -203,15 +201,6 @@ def labels_of(batch: Batch) -> Tensor:
     """[G, T] the targets that a batch carries, NaN where missing."""
     assert batch.y is not None
     return batch.y.double().unsqueeze(-1).flatten(1)  # which knows what to do with no rows at all
-
-
-def pool(posteriors: Tensor, batch: Batch) -> Tensor:
-    """[G, L, S, C] the posteriors' sum over the vertices of each graph."""
-    sizes = batch.vertex_ptr.diff()
-    owner = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes, output_size=len(posteriors))
-    dtype = torch.float64 if batch.num_vertices > _LONG_SUM else posteriors.dtype
-    total = posteriors.new_zeros(len(sizes), *posteriors.shape[1:], dtype=dtype)
-    return total.index_add(0, owner, posteriors.to(dtype))
 
 
 def _num_logits(attribute: object) -> int:

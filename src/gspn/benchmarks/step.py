@@ -1,0 +1,192 @@
+"""A training step, and a forward pass, on real batches of 32 graphs: GSPN against PyG's GIN of equal size.
+
+Both have 10 levels and sum pooling, both train with the same Adam. The floor is what no implementation of the step can
+avoid: to touch inputs, posteriors and their gradients once each, to multiply by the transitions, to take exponentials
+of the densities of distinct evidence; each at the rate at which torch does such work in this very run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import cycle
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.nn import GIN, global_add_pool
+
+from gspn import Categorical, datasets
+from gspn.benchmarks.measure import medians
+from gspn.graphs import Batch, GraphDataset
+from gspn.hierarchy import Hierarchy
+from gspn.kernels.distinct import distinct_rows
+
+NAMES = ("NCI1", "REDDIT-BINARY", "REDDIT-MULTI-5K", "COLLAB")
+THREADS = 2
+BATCH = 32
+BATCHES = 8
+REPETITIONS = 40
+LEVELS, STATES, GRAPH_STATES = 10, 20, 128
+
+
+def run() -> list[dict[str, Any]]:
+    """One row a dataset: milliseconds of both, their ratios, the floor and the step's distance from it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(THREADS)
+    try:
+        rates = _rates()
+        return [_compare(name, rates) for name in NAMES]
+    finally:
+        torch.set_num_threads(threads)
+
+
+class Readout(nn.Module):
+    """A stand-in for the supervised model's readout: sum pooling into a mixture over graph states."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.raw_transitions = nn.Parameter(torch.randn(LEVELS * STATES, GRAPH_STATES))
+        self.raw_probs = nn.Parameter(torch.randn(GRAPH_STATES, classes))
+
+    def forward(self, graph_sums: Tensor, y: Tensor) -> Tensor:
+        """[G] log P(y | graph)"""
+        evidence = graph_sums.flatten(1) @ torch.softmax(self.raw_transitions, dim=-1)
+        of_class = torch.log_softmax(self.raw_probs, dim=-1).T.index_select(0, y)
+        return torch.logsumexp(torch.log_softmax(evidence, dim=-1) + of_class, dim=-1)
+
+
+class OurModel(nn.Module):
+    def __init__(self, dataset: GraphDataset, classes: int) -> None:
+        super().__init__()
+        self.hierarchy = Hierarchy(dataset.schema, LEVELS, STATES)
+        self.readout = Readout(classes)
+        entries = dataset.entries()
+        self.hierarchy.set_units(entries)
+        self.hierarchy.initialise(entries[:: max(1, len(entries) // 5_000)], torch.Generator().manual_seed(0))
+
+    def forward(self, batch: Batch, y: Tensor) -> Tensor:
+        loss: Tensor = -self.readout(self.hierarchy(batch).graph_sums, y).mean()
+        return loss
+
+
+class TheirModel(nn.Module):
+    def __init__(self, inputs: int, width: int, classes: int) -> None:
+        super().__init__()
+        self.gin = GIN(inputs, width, LEVELS, norm="batch_norm", jk="cat")
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor, graph: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(self.head(global_add_pool(self.gin(x, edge_index), graph, len(y))), y)
+
+
+def _compare(name: str, rates: dict[str, float]) -> dict[str, Any]:
+    torch.manual_seed(0)
+    dataset = datasets.load(name)
+    (attribute,) = dataset.schema
+    if not isinstance(dataset.target, Categorical):
+        raise TypeError(f"{name} is no classification data set")
+    classes = len(dataset.target.categories)
+    generator = torch.Generator().manual_seed(0)
+    draws = [torch.randperm(len(dataset), generator=generator)[:BATCH] for _ in range(BATCHES)]
+    batches = [dataset.batch(draw) for draw in draws]
+    categories = len(attribute.categories) if isinstance(attribute, Categorical) else 0
+    ours = OurModel(dataset, classes)
+    theirs = _of_equal_size(_size(ours), max(categories, 1), classes)
+    # What each takes as input is ready beforehand; only computing is timed.
+    our_inputs = [(batch, _targets(batch)) for batch in batches]
+    their_inputs = [_for_pyg(batch, categories) for batch in batches]
+    found = medians(
+        {
+            "our step": _step(ours, our_inputs),
+            "their step": _step(theirs, their_inputs),
+            "our forward": _forward(ours, our_inputs),
+            "their forward": _forward(theirs, their_inputs),
+        },
+        REPETITIONS,
+        warm_up=BATCHES,
+    )
+    floor = sum(_floor(batch, rates) for batch in batches) / len(batches)
+    return {
+        "dataset": name,
+        "GSPN step ms": 1e3 * found["our step"],
+        "GIN step ms": 1e3 * found["their step"],
+        "step ratio": found["our step"] / found["their step"],
+        "GSPN forward ms": 1e3 * found["our forward"],
+        "GIN forward ms": 1e3 * found["their forward"],
+        "forward ratio": found["our forward"] / found["their forward"],
+        "floor ms": 1e3 * floor,
+        "times the floor": found["our step"] / floor,
+        "GSPN parameters": _size(ours),
+        "GIN parameters": _size(theirs),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _step(model: nn.Module, inputs: list[Any]) -> Callable[[], object]:
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    turns = cycle(inputs)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(*next(turns)).backward()
+        optimizer.step()
+
+    return step
+
+
+def _forward(model: nn.Module, inputs: list[Any]) -> Callable[[], object]:
+    """In training mode, with everything recorded that a backward pass would need."""
+    turns = cycle(inputs)
+    return lambda: model(*next(turns))
+
+
+def _size(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _of_equal_size(size: int, inputs: int, classes: int) -> TheirModel:
+    candidates = [TheirModel(inputs, width, classes) for width in range(16, 64)]
+    best = min(candidates, key=lambda candidate: abs(_size(candidate) - size))
+    if abs(_size(best) - size) > 0.05 * size:
+        raise ValueError(f"no GIN has {size:,} parameters within 5 %")
+    return best
+
+
+def _targets(batch: Batch) -> Tensor:
+    if batch.y is None:
+        raise ValueError("the graphs have no targets")
+    return batch.y.flatten().long()
+
+
+def _for_pyg(batch: Batch, categories: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Features, edges, graph numbers and targets: one-hot labels, or the degree as it is."""
+    x = F.one_hot(batch.x[:, 0].long(), categories).float() if categories else batch.x.float()
+    graph = torch.repeat_interleave(torch.arange(batch.num_graphs), batch.vertex_ptr.diff())
+    return x, torch.stack([batch.source, batch.target]).long(), graph, _targets(batch)
+
+
+def _rates() -> dict[str, float]:
+    """Bytes, floating-point operations and exponentials a second, in float32."""
+    many, square = torch.rand(8_000_000), torch.rand(768, 768)
+    into, product = torch.empty_like(many), torch.empty_like(square)
+    found = medians(
+        {
+            "bytes": lambda: into.copy_(many),
+            "flops": lambda: torch.mm(square, square, out=product),
+            "exponentials": lambda: torch.exp(many[:1_000_000], out=into[:1_000_000]),
+        },
+        20,
+    )
+    amounts = {"bytes": 2 * 4 * len(many), "flops": 2 * len(square) ** 3, "exponentials": 1_000_000}
+    return {name: amounts[name] / found[name] for name in amounts}
+
+
+def _floor(batch: Batch, rates: dict[str, float]) -> float:
+    """Seconds that the step on a batch takes at least."""
+    entries = batch.num_vertices * LEVELS * STATES
+    inputs = sum(value.numel() * value.element_size() for value in (batch.x, batch.source, batch.row_ptr))
+    # Forward, gradient of the inputs, gradient of the transitions: one multiplication and one addition each.
+    flops = 3 * 2 * batch.num_vertices * (LEVELS - 1) * STATES**2
+    exponentials = len(distinct_rows(batch.visible)[0]) * LEVELS * STATES
+    return (inputs + 2 * 4 * entries) / rates["bytes"] + flops / rates["flops"] + exponentials / rates["exponentials"]

@@ -1,0 +1,43 @@
+"""Which kernel computes: the fast one where it can, the reference elsewhere, or what GSPN_KERNEL asks for."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch import Tensor
+
+from gspn.errors import InputError
+
+VARIABLE = "GSPN_KERNEL"
+NAMES = ("fast", "reference")
+
+
+def use_fast(*tensors: Tensor) -> bool:
+    """Whether the fast kernel is to be used on these tensors.
+
+    It needs plain tensors in the memory of the CPU, float32 or float64, and nobody who traces what happens to them.
+    Where it cannot work and is asked for by name, that is an error: measured times must mean what they say. While torch
+    traces or compiles, the reference is used whatever is asked for; there is nothing else to trace.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    asked = os.environ.get(VARIABLE, "")
+    if asked not in ("", *NAMES):
+        raise InputError(f"{VARIABLE} must be one of {', '.join(NAMES)}, or unset; it is '{asked}'")
+    if asked == "reference":
+        return False
+    obstacle = next((reason for tensor in tensors if (reason := _obstacle(tensor))), None)
+    if obstacle and asked == "fast":
+        raise InputError(f"{VARIABLE}=fast: the fast kernel {obstacle}; unset the variable to use the reference here")
+    return obstacle is None
+
+
+def _obstacle(tensor: Tensor) -> str | None:
+    if tensor.device.type != "cpu":
+        return f"works on the CPU, not on the device '{tensor.device}'"
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+        return f"computes in float32 or float64, not in {tensor.dtype}"
+    if type(tensor) not in (Tensor, torch.nn.Parameter):
+        return f"needs plain tensors, not a {type(tensor).__name__}"
+    return None
