@@ -238,6 +238,14 @@ def test_linear_head_is_a_linear_map_of_the_graph_states(pooling: str) -> None:
     np.testing.assert_allclose(found["toxic"].probs[:, 1].numpy(), true, rtol=1e-12)
 
 
+def test_the_linear_heads_targets_are_independent_given_the_graph() -> None:
+    model, graphs = random_supervised(EVERY_KIND, Schema([CATEGORICAL, BINARY]), head="linear"), draw_graphs(3, seed=0)
+    y = torch.tensor([[0.0, 1.0], [1.0, torch.nan], [torch.nan, 0.0]])
+    marginals = model.predictive(graphs)
+    expected = marginals["class"].log_prob(y[:, 0]) + marginals["toxic"].log_prob(y[:, 1])
+    torch.testing.assert_close(model.log_prob(graphs, y), expected, rtol=0, atol=1e-12)
+
+
 # ---- Probabilities are probabilities
 
 

@@ -178,14 +178,6 @@ def test_a_missing_label_is_summed_over() -> None:
     assert model.log_prob(graphs, y)[2] == 0
 
 
-def test_the_linear_heads_targets_are_independent_given_the_graph() -> None:
-    model, graphs = random_supervised(EVERY_KIND, Schema([KIND, TOXIC]), head="linear"), draw_graphs(3, seed=0)
-    y = torch.tensor([[0.0, 1.0], [1.0, math.nan], [math.nan, 0.0]])
-    marginals = model.predictive(graphs)
-    expected = marginals["kind"].log_prob(y[:, 0]) + marginals["toxic"].log_prob(y[:, 1])
-    torch.testing.assert_close(model.log_prob(graphs, y), expected, rtol=0, atol=1e-12)
-
-
 def parts_and_gradients(model: SupervisedGSPN, batch: Batch, vertices: str, weight: float) -> tuple[float, int, Any]:
     model.zero_grad()
     loss, terms = 0.0, 0
@@ -378,22 +370,6 @@ def test_patience(monitor: str) -> None:
     model = make(monitor=monitor, patience=3, epochs=60, lr=0.4)
     model.fit(GRAPHS, LABELS["kind"], validation=(HELD_OUT, HELD_OUT_LABELS["kind"]))
     assert len(model.history_) == best_epoch(model, monitor) + 1 + 3 < 60
-
-
-def test_validation_counts_labelled_graphs_alone() -> None:
-    labels = HELD_OUT_LABELS["kind"].astype(object)
-    labels[10:] = None
-    model = make(epochs=1).fit(GRAPHS, LABELS["kind"], validation=(HELD_OUT, labels))
-    expected = -model.log_prob(HELD_OUT[:10], labels[:10]).double().mean().item()
-    assert model.history_[0]["validation"] == pytest.approx(expected, rel=1e-5)
-    assert model.history_[0]["score"] == model.score(HELD_OUT[:10], labels[:10])
-
-
-def test_fit_goes_on_from_present_weights() -> None:
-    model = make(epochs=3).fit(GRAPHS, LABELS["kind"])
-    surprise = -model.log_prob(GRAPHS, LABELS["kind"]).mean()
-    model.fit(GRAPHS, LABELS["kind"], warm_start=True, epochs=5)
-    assert -model.log_prob(GRAPHS, LABELS["kind"]).mean() < surprise
 
 
 # ---- Intervals cover what they claim

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,7 +22,7 @@ from gspn.errors import CheckpointError, InputError, NotFittedError
 from gspn.predictors import DeepSets
 from gspn.predictors.heads import Stack
 from gspn.predictors.outputs import outputs_for
-from gspn.targets import Target
+from gspn.targets import Target, encode_labels, target_schema
 from gspn.training.files import read_tensors, tensor_bytes
 
 COLUMNS = 4
@@ -46,7 +47,7 @@ KIND = Categorical("kind", ["low", "middle", "high"])
 
 
 def kinds(signal: NDArray[np.float64]) -> list[str]:
-    return np.array(KIND.categories)[np.digitize(signal, [0.33, 0.66])].tolist()
+    return [("low", "middle", "high")[code] for code in np.digitize(signal, [0.33, 0.66])]
 
 
 def labels(target: Target, signal: NDArray[np.float64]) -> Any:
@@ -71,17 +72,13 @@ TARGETS: list[Target] = [
     Schema([KIND, Continuous("energy"), Count("rings"), Binary("toxic")]),
 ]
 every_target = pytest.mark.parametrize(
-    "target",
-    TARGETS,
-    ids=[
-        "+".join(names(t)) if (names := lambda t: [a.kind for a in (t if isinstance(t, Schema) else [t])]) else ""
-        for t in TARGETS
-    ],
+    "target", TARGETS, ids=lambda target: "+".join(a.kind for a in target_schema(target))
 )
 
 
 def make(target: Target = KIND, **arguments: Any) -> DeepSets:
-    return DeepSets(target, **{"hidden": 16, "pooling": "mean", "epochs": 60, "lr": 0.01} | arguments)
+    defaults: dict[str, Any] = {"hidden": 16, "pooling": "mean", "epochs": 60, "lr": 0.01}
+    return DeepSets(target, **defaults | arguments)
 
 
 def fitted(target: Target = KIND, **arguments: Any) -> DeepSets:
@@ -194,7 +191,7 @@ def test_one_class_only() -> None:
 @every_target
 def test_graphs_without_labels_change_nothing(target: Target) -> None:
     """With all graphs in one batch, a graph without labels is as good as absent."""
-    y = torch.from_numpy(_encoded(target))
+    y = torch.from_numpy(encode_labels(target, labels(target, SIGNAL)))
     hidden = torch.zeros(len(y), dtype=torch.bool)
     hidden[::3] = True
     masked = torch.where(hidden.unsqueeze(1), math.nan, y)
@@ -205,13 +202,7 @@ def test_graphs_without_labels_change_nothing(target: Target) -> None:
         [graph for graph, gone in zip(double, hidden, strict=True) if not gone], y[~hidden], progress=False
     )
     for name, value in partly.weights_.items():
-        torch.testing.assert_close(value, without.weights_[name], rtol=0, atol=1e-12)
-
-
-def _encoded(target: Target) -> NDArray[np.float64]:
-    from gspn.targets import encode_labels
-
-    return encode_labels(target, labels(target, SIGNAL))
+        torch.testing.assert_close(value, without.weights_[name], rtol=0, atol=1e-9)
 
 
 def test_all_labels_missing() -> None:
@@ -292,11 +283,17 @@ def spoiled(value: float, graph: int = 2, vertex: int = 1, column: int = 3) -> l
         (spoiled(math.nan), "embeddings, graph 2, vertex 1, column 3: nan is no finite number"),
         (spoiled(-math.inf), "embeddings, graph 2, vertex 1, column 3: -inf is no finite number"),
         ([*GRAPHS[:4], torch.zeros(2, 5)], "embeddings, graph 4: 5 columns, but graph 0 has 4"),
-        (GRAPHS[0], r"graph 0: expected a matrix \[N, D\], got shape \[4\]; a single graph goes into a list"),
-        ([GRAPHS[0], torch.zeros(2, 2, 2)], r"graph 1: expected a matrix \[N, D\], got shape \[2, 2, 2\]"),
-        ([GRAPHS[0], np.array([["a"]])], "graph 1: no matrix of real numbers, but of <U1"),
-        ([GRAPHS[0], torch.zeros(2, 4, dtype=torch.complex64)], "graph 1: no matrix of real numbers, but of complex64"),
-        ([GRAPHS[0], [[1.0], [1.0, 2.0]]], "graph 1: no matrix of numbers"),
+        (
+            GRAPHS[0],
+            r"embeddings, graph 0: expected a matrix \[N, D\], got shape \[4\]; a single graph goes into a list",
+        ),
+        ([GRAPHS[0], torch.zeros(2, 2, 2)], r"embeddings, graph 1: expected a matrix \[N, D\], got shape \[2, 2, 2\]"),
+        ([GRAPHS[0], np.array([["a"]])], "embeddings, graph 1: no matrix of real numbers, but of <U1"),
+        (
+            [GRAPHS[0], torch.zeros(2, 4, dtype=torch.complex64)],
+            "embeddings, graph 1: no matrix of real numbers, but of complex64",
+        ),
+        ([GRAPHS[0], [[1.0], [1.0, 2.0]]], "embeddings, graph 1: no matrix of numbers"),
     ],
 )
 def test_embeddings_that_are_refused(embeddings: Any, message: str) -> None:
@@ -508,7 +505,7 @@ def test_files_that_are_refused(change: dict[str, Any], message: str, tmp_path: 
 
 
 def test_no_file_or_a_damaged_one(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="does not exist; DeepSets.load takes the folder that save wrote"):
+    with pytest.raises(CheckpointError, match=r"does not exist; DeepSets\.load takes the folder that save wrote"):
         DeepSets.load(tmp_path)
     fitted(epochs=1).save(tmp_path)
     (file,) = tmp_path.iterdir()
@@ -520,24 +517,35 @@ def test_no_file_or_a_damaged_one(tmp_path: Path) -> None:
 # The loss itself.
 
 
-def test_gradients_of_the_losses_are_derivatives() -> None:
-    """Against differences, at outputs where every branch is taken, including large ones that must not overflow."""
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_losses_and_gradients_are_those_of_torch(scale: float) -> None:
+    """Also of large outputs, which must not overflow, and of missing labels."""
     target = Schema([KIND, Binary("toxic"), Continuous("energy"), Count("rings")])
     y = np.array([[0.0, 1.0, 3.0, 2.0], [2.0, 0.0, -1.0, 0.0], [1.0, math.nan, math.nan, 5.0]])
     outputs = outputs_for(target, y)
     standard = outputs.standardise(y)
-    rng = np.random.default_rng(0)
-    for scale in (1.0, 30.0):
-        found = rng.normal(scale=scale, size=(2, 3, 6))
-        gradients = np.empty_like(found)
-        losses = outputs.losses(found, standard, gradients, 0.5)
-        assert np.isfinite(losses).all()
-        for place in np.ndindex(found.shape):
-            step = np.zeros_like(found)
-            step[place] = 1e-6
-            high, low = (outputs.losses(found + s * step, standard, np.empty_like(found), 0.0) for s in (1, -1))
-            difference = (high - low)[place[0]] / 2e-6
-            assert gradients[place] == pytest.approx(0.5 * difference, rel=1e-5, abs=1e-3)
-    assert outputs.losses(np.full((1, 3, 6), math.nan), standard, np.empty((1, 3, 6)), 1.0).tolist() == pytest.approx(
-        [math.nan], nan_ok=True
-    )
+    np.testing.assert_allclose(np.nanmean(standard[:, 2]), 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.nanstd(standard[:, 2]), 1.0)
+    found = scale * np.random.default_rng(0).normal(size=(2, 3, 6))
+    gradients = np.empty_like(found)
+    losses = outputs.losses(found, standard, gradients, 0.5)
+    for head in range(2):
+        o, t = torch.tensor(found[head], requires_grad=True), torch.from_numpy(standard)
+        expected = (
+            F.cross_entropy(o[:, :3], t[:, 0].long(), reduction="sum")
+            + F.binary_cross_entropy_with_logits(o[:2, 3], t[:2, 1], reduction="sum")
+            + F.l1_loss(o[:2, 4], t[:2, 2], reduction="sum")
+            + F.poisson_nll_loss(o[:, 5] + math.log(7 / 3), t[:, 3], reduction="sum")
+        )
+        expected.backward()
+        assert losses[head] == pytest.approx(expected.item(), rel=1e-12)
+        assert o.grad is not None
+        np.testing.assert_allclose(gradients[head], 0.5 * o.grad.numpy(), rtol=1e-10, atol=1e-12)
+
+
+def test_outputs_that_are_no_numbers_have_no_loss() -> None:
+    """Else a diverged head would seem to be a good one."""
+    for target in (KIND, Binary("toxic"), Continuous("energy"), Count("rings")):
+        outputs = outputs_for(target, np.array([[1.0], [0.0]]))
+        found = np.full((1, 2, int(outputs.ends[-1])), math.nan)
+        assert np.isnan(outputs.losses(found, np.array([[1.0], [0.0]]), found, 1.0)).all()

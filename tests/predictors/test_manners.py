@@ -18,7 +18,7 @@ from gspn import GSPN, Binary, Categorical, Continuous, Count, Schema
 from gspn.errors import NotFittedError
 from gspn.predictors import DeepSets
 
-SIZE = Categorical("size", ["small", "large"])
+SIZE = Categorical("size", ["large", "small"])
 ARGUMENTS: dict[str, Any] = {
     "target": SIZE,
     "hidden": 5,
@@ -44,7 +44,8 @@ GRAPHS, Y = draw()
 
 
 def make(**arguments: Any) -> DeepSets:
-    return DeepSets(**{"target": SIZE, "hidden": 8, "epochs": 60, "lr": 0.02} | arguments)
+    defaults: dict[str, Any] = {"target": SIZE, "hidden": 8, "epochs": 60, "lr": 0.02}
+    return DeepSets(**defaults | arguments)
 
 
 def test_arguments_are_stored_untouched() -> None:
@@ -121,7 +122,9 @@ def test_grid_search() -> None:
 def test_cross_validation() -> None:
     sizes = np.array([float(len(graph)) for graph in GRAPHS])
     assert cross_val_score(make(target=Continuous("size"), epochs=200), GRAPHS, sizes, cv=3).min() > 0.5
-    assert cross_val_predict(make(epochs=2), GRAPHS, Y, cv=2, method="predict_proba").shape == (24, 2)
+    # For probabilities scikit-learn turns labels into numbers from 0 on, so these must be the categories.
+    numbers = make(target=Categorical("size", [0, 1]), epochs=2)
+    assert cross_val_predict(numbers, GRAPHS, sizes > 6, cv=2, method="predict_proba").shape == (24, 2)
     both = Schema([Continuous("size"), Continuous("half")])
     assert len(cross_val_score(make(target=both, epochs=2), GRAPHS, np.stack([sizes, sizes / 2], 1), cv=2)) == 2
 
@@ -137,7 +140,7 @@ def test_pipeline_behind_a_model(graphs: list[Data]) -> None:
     pipeline = Pipeline([("gspn", model), ("head", make(epochs=100))])
     pipeline.fit(graphs, y, gspn__progress=False, head__progress=False)
     assert pipeline.score(graphs, y) > 0.8
-    assert pipeline.classes_.tolist() == ["small", "large"]
+    assert pipeline.classes_.tolist() == ["large", "small"]
     assert pipeline.predict_proba(graphs).shape == (20, 2)
     assert (pipeline.predict(graphs) == pipeline["head"].predict(pipeline["gspn"].embed(graphs))).all()
     grid = {"gspn__num_states": [2, 3], "head__hidden": [4]}

@@ -8,11 +8,11 @@ from importlib import import_module
 
 from gspn.benchmarks.measure import show
 
-<<<<<<< HEAD
-NAMES = {"batches": "gspn.benchmarks.batches", "heads": "gspn.benchmarks.heads"}
-=======
-NAMES = {"batches": "gspn.benchmarks.batches", "step": "gspn.benchmarks.step"}
->>>>>>> kernel
+NAMES = {
+    "batches": "gspn.benchmarks.batches",
+    "heads": "gspn.benchmarks.heads",
+    "step": "gspn.benchmarks.step",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -61,7 +61,8 @@ class DeepSets(BaseEstimator):
     weights_:
         The learned tensors by name.
     classes_:
-        The values of a single categorical or binary target, in the order of `predict_proba`.
+        The values of a single categorical or binary target, by code, which is the order of `predict_proba`.
+        Scikit-learn's own metrics of probabilities take categories for sorted.
     n_features_in_:
         Number of columns D of the embeddings.
     """
@@ -256,7 +257,7 @@ def _heads(cls: type[DeepSets], configurations: Any, shared: Mapping[str, Any]) 
             raise InputError(f"configuration {number} must be a mapping or a DeepSets, got {shorten(configuration)}")
         elif shared:
             raise InputError(
-                f"configuration {number} is a DeepSets, which has all its arguments already; leave out {', '.join(shared)}"
+                f"configuration {number} is a DeepSets, which has its own arguments; leave out {', '.join(shared)}"
             )
         elif any(configuration is other for other in heads):
             raise InputError(f"configuration {number} is the same object as an earlier one; give each its own")

@@ -82,7 +82,10 @@ def _sequence(embeddings: Any, name: str) -> Any:
 
 def _array(graph: Any, number: int, name: str) -> NDArray[Any]:
     try:
-        array = tensor_to_array(graph) if hasattr(graph, "detach") else np.asarray(graph)
+        if isinstance(graph, Tensor):
+            # Before numpy sees it: bfloat16 and its like have no numpy type, and must not look like float64 after.
+            graph = tensor_to_array(graph.float() if graph.is_floating_point() and graph.itemsize < 4 else graph)
+        array = np.asarray(graph)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name}, graph {number}: no matrix of numbers ({error})") from error
     if array.dtype.kind not in "biuf":

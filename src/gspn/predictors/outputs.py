@@ -2,8 +2,8 @@
 
 Categorical: one output a category, cross entropy. Binary: the log odds, logistic loss. Continuous: the value in units
 of the training labels (their mean is 0, their deviation 1), absolute error, so that the prediction estimates the
-conditional median. Count: the logarithm of the rate relative to the training labels' mean, Poisson likelihood without the
-term that depends on the label alone. A missing label has no loss.
+conditional median. Count: the logarithm of the rate relative to the training labels' mean, Poisson likelihood without
+the term that depends on the label alone. A missing label has no loss.
 """
 
 from __future__ import annotations
