@@ -27,10 +27,31 @@ import gspn
 
 MODELS: dict[str, dict[str, Any]] = {
     "unsupervised": {"num_layers": 20, "num_states": 20, "shortcut": "mean", "epochs": 40, "lr": 0.1},
-    "circuit": {"num_layers": 10, "num_states": 20, "num_graph_states": 128, "epochs": 200, "monitor": "score"},
-    "linear": {"num_layers": 10, "num_states": 20, "num_graph_states": 128, "epochs": 200, "monitor": "score"},
+    "circuit": {
+        "num_layers": 10,
+        "num_states": 20,
+        "num_graph_states": 128,
+        "lr": 0.03,
+        "epochs": 100,
+        "monitor": "score",
+    },
+    "linear": {
+        "num_layers": 10,
+        "num_states": 20,
+        "num_graph_states": 128,
+        "lr": 0.03,
+        "epochs": 100,
+        "monitor": "score",
+    },
 }
-HEAD: dict[str, Any] = {"hidden": 32, "pooling": "sum", "epochs": 300, "patience": 100, "monitor": "score"}
+HEAD: dict[str, Any] = {
+    "hidden": 32,
+    "pooling": "sum",
+    "epochs": 300,
+    "weight_decay": 0.001,
+    "patience": 100,
+    "monitor": "score",
+}
 RUNS = 3
 """Heads trained on the embeddings of a fold, with different seeds; the fold's accuracy is their mean."""
 
