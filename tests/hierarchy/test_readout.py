@@ -294,6 +294,12 @@ def test_densities_integrate_to_one(pooling: str) -> None:
     assert sum(joint) == pytest.approx(1, abs=1e-9)
 
 
+@over_heads
+def test_one_class_is_certain(head: str) -> None:
+    model = random_supervised(EVERY_KIND, Categorical("class", ["only"]), head=head)
+    np.testing.assert_allclose(model.predict_proba(draw_graphs(3, seed=0)), np.ones((3, 1)), rtol=1e-15)
+
+
 @over_poolings
 @over_heads
 def test_one_graph_state_knows_nothing_of_the_graph(pooling: str, head: str) -> None:
@@ -437,7 +443,7 @@ def test_order_of_vertices_moves_the_predictions_of_vertices() -> None:
 
 @over_poolings
 def test_large_graphs_lose_no_digits_in_float32(pooling: str) -> None:
-    """Beyond 1,024 vertices posteriors are summed in float64; what remains is float32's rounding of the result.
+    """Posteriors are summed in float64; what remains is float32's rounding of the result.
 
     With sum pooling logits are of the size of vertices times levels, 6,000 here, where float32 has steps of 5e-4; the
     posteriors themselves are right to about 1e-6 relative. With mean pooling nothing is large.

@@ -204,7 +204,7 @@ def test_arguments_and_clones() -> None:
         "likelihood_weight": 0.5,
         "monitor": "score",
     }
-    model = quick(**arguments)
+    model: Any = quick(**arguments)
     assert model.get_params() | arguments == model.get_params()
     assert model.get_params()["target"] is KIND
     twin = clone(model)
@@ -214,9 +214,6 @@ def test_arguments_and_clones() -> None:
     with pytest.raises(InputError, match="head='linear'"):
         twin.set_params(head="linear")
     assert twin.head == "circuit"
-    for wrong in ({"pooling": "max"}, {"num_graph_states": 0}, {"likelihood_weight": -1.0}, {"monitor": "auc"}):
-        with pytest.raises(InputError, match=next(iter(wrong))):
-            twin.set_params(**wrong)
     assert "pooling='mean'" in repr(model)
 
 
@@ -243,8 +240,10 @@ def test_grid_search_and_cross_validation(with_y: bool) -> None:
     if with_y:
         energies = cross_val_score(make(Continuous("e"), epochs=4), graphs, LABELS["energy"], cv=2, error_score="raise")
         assert energies.min() > 0.3
-        found = cross_val_predict(make(epochs=4), graphs, y, cv=2, method="predict_proba")
-        assert found.shape == (60, 2)
+        # Here scikit-learn itself turns labels into 0, 1, …, so these must be the categories.
+        numbered = make(Categorical("side", [0, 1]), epochs=4)
+        found = cross_val_predict(numbered, graphs, SIDES, cv=2, method="predict_proba")
+        assert (found.argmax(1) == SIDES).mean() > 0.7
 
 
 def test_pipeline() -> None:
@@ -382,15 +381,12 @@ def refused_fits() -> list[tuple[str, Callable[[], Any]]]:
     two = [CODES[:, None].double(), torch.full((60, 1), torch.nan)]
     by_vertex = [torch.zeros(len(g.x)) for g in GRAPHS]
     unequal = [Data(x=torch.zeros(2, 2), y=torch.tensor([0])), Data(x=torch.zeros(0, 2), y=torch.tensor([1]))]
-    numbers = Continuous("e")
+    numbers, one = Continuous("e"), (GRAPHS[:1], [1.0])
     return [
         ("carry no y, and none was given; the target is 'kind'", lambda: quick().fit(GRAPHS)),
         ("y has 3 rows, but there are 60 to predict", lambda: quick().fit(GRAPHS, ["warm"] * 3)),
         ("y has 0 rows", lambda: quick().fit(GRAPHS, [])),
-        (
-            "'kind', row 2: 'hot' is none of the categories warm, cold",
-            lambda: quick().fit(GRAPHS[:3], ["warm", "cold", "hot"]),
-        ),
+        ("'kind', row 1: 'hot' is none of the categories warm, cold", lambda: quick().fit(GRAPHS[:2], ["warm", "hot"])),
         ("'e', row 1: the value is infinite", lambda: quick(numbers).fit(GRAPHS[:2], [1.0, math.inf])),
         ("graph 1: y is infinite", lambda: quick(numbers).fit(carrying(torch.tensor([[1.0], [math.inf]]), GRAPHS[:2]))),
         ("no graph has a label of 'kind'", lambda: quick().fit(GRAPHS, codes * NAN)),
@@ -398,10 +394,7 @@ def refused_fits() -> list[tuple[str, Callable[[], Any]]]:
         ("no graph has a label of 'toxic', 'safe'", lambda: quick(BINARIES).fit(GRAPHS, torch.full((60, 2), NAN))),
         ("target 'safe' has no label at all", lambda: quick(BINARIES).fit(GRAPHS, torch.cat(two, 1))),
         ("target 'safe' has no label", lambda: quick(BINARIES, head="linear").fit(GRAPHS, torch.cat(two, 1))),
-        (
-            "y, row 5, target 'kind': code 2 is none",
-            lambda: quick().fit(GRAPHS, codes.index_fill(0, torch.tensor(5), 2)),
-        ),
+        (f"y, row {SIDES.argmin()}, target 'kind': code -1 is none", lambda: quick().fit(GRAPHS, codes - 1)),
         ("y, row 1, target 'kind': code 7", lambda: quick().fit(carrying(torch.tensor([[0], [7]]), GRAPHS[:2]))),
         ("y has 2 rows", lambda: quick().fit(gspn.pack(GRAPHS, SCHEMA)[[0, 0, 1]], ["warm", "cold"])),
         ("y has .* rows, but there are 60 to predict", lambda: quick().fit(GRAPHS, torch.cat(by_vertex))),
@@ -414,10 +407,7 @@ def refused_fits() -> list[tuple[str, Callable[[], Any]]]:
         ("y has 2 rows", lambda: quick().fit(GRAPHS, CODES, validation=(HELD_OUT, ["warm", "cold"]))),
         ("carry no y", lambda: quick().fit(GRAPHS, CODES, validation=HELD_OUT)),
         ("1e[+]30 is more than 1e[+]06 dev", lambda: quick(numbers).fit(GRAPHS, codes, validation=(HELD_OUT, far))),
-        (
-            "too few labels to score",
-            lambda: quick(numbers, monitor="score").fit(GRAPHS, codes, validation=(GRAPHS[:1], [1.0])),
-        ),
+        ("too few labels to score", lambda: quick(numbers, monitor="score").fit(GRAPHS, codes, validation=one)),
         ("fit cannot override pooling", lambda: quick().fit(GRAPHS, CODES, pooling="mean")),
         ("monitor must be one of", lambda: quick().fit(GRAPHS, CODES, monitor="accuracy")),
         ("likelihood_weight must be", lambda: quick().fit(GRAPHS, CODES, likelihood_weight=math.inf)),
@@ -430,6 +420,12 @@ def test_refused_fits(message: str, fit: Callable[[], Any]) -> None:
         fit()
 
 
+@pytest.mark.xfail(raises=KeyError, reason="what chooses the best epoch is looked up before overrides of fit are")
+def test_an_override_is_refused_like_the_argument() -> None:
+    with pytest.raises(InputError, match="too few labels to score"):
+        make(Continuous("e"), epochs=3).fit(GRAPHS, SIDES, validation=(GRAPHS[:1], [1.0]), monitor="score")
+
+
 def test_a_refused_fit_leaves_the_model_as_it_was() -> None:
     model = quick(BINARIES).fit(GRAPHS, torch.stack([CODES, 1 - CODES], 1))
     before, history = copy.deepcopy(model), model.history_
@@ -437,3 +433,66 @@ def test_a_refused_fit_leaves_the_model_as_it_was() -> None:
         model.fit(GRAPHS, torch.stack([CODES, CODES * NAN], 1))
     assert same(model, before)
     assert model.history_ is history
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": "kind"}, "target must be a Categorical, Continuous, Binary or Count, or a Schema of several"),
+        ({"target": None}, "target must be"),
+        ({"target_level": "edge"}, "target_level must be one of 'graph', 'vertex', got 'edge'"),
+        ({"pooling": "max"}, "pooling must be one of 'sum', 'mean', got 'max'"),
+        ({"head": "deep"}, "head must be one of 'circuit', 'linear', got 'deep'"),
+        ({"num_graph_states": 0}, "num_graph_states must be an integer of at least 1, got 0"),
+        ({"num_graph_states": 2.5}, "num_graph_states must be an integer"),
+        ({"likelihood_weight": -0.1}, "likelihood_weight must be a number at least 0"),
+        ({"likelihood_weight": NAN}, "likelihood_weight must be a number"),
+        ({"monitor": None}, "monitor must be one of 'loss', 'score'"),
+        ({"head": "linear", "target": Continuous("e")}, "target 'e' is continuous: use head='circuit'"),
+        ({"head": "linear", "target": Schema([KIND, Count("n")])}, "target 'n' is count: use head='circuit'"),
+    ],
+)
+def test_refused_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(GSPNError, match=message):
+        SupervisedGSPN(SCHEMA, **{"target": KIND} | arguments)
+
+
+@pytest.mark.parametrize("ask", ["predict", "predict_proba", "predictive", "log_prob", "score", "embed"])
+def test_questions_to_an_unfitted_model(ask: str) -> None:
+    with pytest.raises(NotFittedError, match="this SupervisedGSPN is not fitted yet"):
+        getattr(quick(), ask)(GRAPHS)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (torch.tensor([2]), "y, row 0, target 'kind': code 2 is none of the 2 categories"),
+        (torch.zeros(1, 3), r"y has shape \[60, 3\], but there is one target: kind"),
+        (None, "carry one y a vertex, but one a graph is needed"),
+    ],
+)
+def test_carried_labels_are_checked_where_they_are_used(y: Any, message: str) -> None:
+    model = quick().fit(GRAPHS, CODES)
+    graphs = carrying([torch.zeros(len(g.x)) if y is None else y for g in GRAPHS])
+    for use in (model.collate, model.score, model.log_prob, model.fit):
+        with pytest.raises(InputError, match=message):
+            use(graphs)
+
+
+def test_refused_questions() -> None:
+    model = quick(Continuous("energy")).fit(GRAPHS, LABELS["energy"])
+    refused: list[tuple[str, Callable[[], Any]]] = [
+        ("y, row 1, target 'energy': 1e[+]30 is more than", lambda: model.log_prob(GRAPHS[:2], [100.0, 1e30])),
+        ("too few labels to score", lambda: model.score(GRAPHS[:1], [100.0])),
+        ("too few labels to score", lambda: model.score(GRAPHS, [None] * 60)),
+        ("y has 1 rows", lambda: model.log_prob(GRAPHS, [1.0])),
+        ("carry no y", lambda: model.log_prob(GRAPHS)),
+        ("the list of graphs is empty", lambda: model.predict([])),
+        ("x has shape", lambda: model.predict(Data(x=torch.zeros(3, 5)))),
+        ("level must be a number between 0 and 1", lambda: model.predictive(GRAPHS).interval(90)),
+    ]
+    for message, ask in refused:
+        with pytest.raises(GSPNError, match=message):
+            ask()
+    assert math.isfinite(model.log_prob(GRAPHS[:1], [1e7])[0])
+    assert model.log_prob(GRAPHS[:1], [None]).tolist() == [0.0]

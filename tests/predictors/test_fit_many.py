@@ -295,7 +295,8 @@ def two_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("two_threads")
 def test_shares_of_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    configurations: list[dict[str, Any]] = [{"hidden": 64, "seed": i, "epochs": 1 + i // 3} for i in range(4)]
+    configurations: list[dict[str, Any]] = [{"hidden": 128, "seed": i, "epochs": 1 + i // 3} for i in range(4)]
+    configurations.append({"hidden": 8, "epochs": 3})
     threads, learn = set(), Stack.learn
 
     def watched(self: Stack, *arguments: Any) -> Any:
@@ -305,7 +306,8 @@ def test_shares_of_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Stack, "learn", watched)
         together = fit_many(configurations, batch_size=10)
-    assert threads == {(2, 1), (1, 2)}, "two shares with a thread each, then all threads for what is left"
+    # Two shares with a thread each; then both of torch's threads for what is wide enough, one for what is not.
+    assert threads == {(2, 1), (1, 1), (1, 2)}
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     for head, configuration in zip(together, configurations, strict=True):
@@ -384,7 +386,7 @@ def test_a_diverged_head_leaves_the_others_alone(caplog: pytest.LogCaptureFixtur
     good: dict[str, Any] = {"hidden": 4}
     with caplog.at_level(logging.WARNING, logger="gspn"):
         kept, lost, unharmed = fit_many([good, {"hidden": 4, "lr": 1e200}, good])
-    assert "configuration 1: the loss became no number in epoch 0; it is left unfitted" in caplog.text
+    assert "configuration 1: the loss became no number in epoch 0; it is left as it was" in caplog.text
     assert same(kept, unharmed, tolerance=0)
     assert len(kept.history_) == 8
     with pytest.raises(NotFittedError):

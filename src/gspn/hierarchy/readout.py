@@ -115,8 +115,8 @@ class Readout(nn.Module):
         logits = self.linear(log_prior.exp()).split([_num_logits(attribute) for attribute in self.target], dim=1)
         # A binary target has one logit; the other class's is 0.
         return [
-            torch.log_softmax(torch.cat([torch.zeros_like(own), own], 1) if own.shape[1] == 1 else own, dim=1)
-            for own in logits
+            torch.log_softmax(own if isinstance(attribute, Categorical) else nn.functional.pad(own, (1, 0)), dim=1)
+            for attribute, own in zip(self.target, logits, strict=True)
         ]
 
     # Starting points.

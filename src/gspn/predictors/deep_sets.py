@@ -158,14 +158,14 @@ class DeepSets(BaseEstimator):
 
         A configuration is a mapping of constructor arguments, to which `shared` adds those that are the same for all,
         or a DeepSets, which is fitted where it is. All must agree in target and batch_size. A head whose loss becomes
-        no number stops with its best weights so far, or unfitted if there are none, and a warning is logged. `seconds`
+        no number stops with its best weights so far, or as it was if there are none, and a warning is logged. `seconds`
         in the histories are those of all heads together.
         """
         heads = _heads(cls, configurations, shared)
         runs = _train(heads, embeddings, y, validation, progress, order_seed)
         for number, run in enumerate(runs):
             if run.diverged:
-                kept = "unfitted" if run.weights is None else "with its best weights so far"
+                kept = "as it was" if run.weights is None else "with its best weights so far"
                 _log.warning(
                     "configuration %d: the loss became no number in epoch %d; it is left %s",
                     number,

@@ -66,7 +66,9 @@ def read_embeddings(
     if dtype is None:
         double = any(array.dtype.kind == "f" and array.dtype.itemsize > 4 for array in arrays)
         dtype = torch.float64 if double else torch.float32
-    values = np.concatenate(arrays, dtype=np.float64 if dtype == torch.float64 else np.float32, casting="unsafe")
+    kind = np.float64 if dtype == torch.float64 else np.float32
+    with np.errstate(over="ignore"):  # what is too large for single precision is refused below, as infinite
+        values = np.concatenate(arrays, dtype=kind, casting="unsafe")
     ptr = np.zeros(len(arrays) + 1, dtype=np.int64)
     np.cumsum([len(array) for array in arrays], out=ptr[1:])
     rows = Rows(torch.from_numpy(values), torch.from_numpy(ptr))

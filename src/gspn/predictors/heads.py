@@ -76,7 +76,6 @@ class Stack:
 
     def __init__(self, heads: Sequence[Head]) -> None:
         self._heads, self._step = heads, heads[0].step
-        self._poolings = np.array([head.pooling for head in heads])
         self._lr = np.array([head.lr for head in heads])
         self._weight_decay = np.array([head.weight_decay for head in heads])
         weights = _side_by_side([head.weights for head in heads])
@@ -87,7 +86,7 @@ class Stack:
                 self._state[kind] = _side_by_side([head.moments[kind - _FIRST] for head in heads if head.moments])
         self._tensors = [self._views(row) for row in self._state]
         self._ends = np.cumsum([tensor.numel() for tensor in self._tensors[_WEIGHTS].values()])
-        self._means = np.repeat(self._poolings == "mean", len(heads[0].weights["vertex.bias"]))
+        self._means = np.repeat([head.pooling == "mean" for head in heads], len(heads[0].weights["vertex.bias"]))
         self._space = self._state.new_empty(0)
         # The vertex layers of all heads as one layer, and its gradients.
         (self._vertex, self._vertex_bias), (self._vertex_gradient, self._vertex_bias_gradient) = (
@@ -104,25 +103,31 @@ class Stack:
     def __len__(self) -> int:
         return len(self._heads)
 
+    @property
+    def columns(self) -> int:
+        """Width of all heads together."""
+        return len(self._means)
+
     def heads(self) -> list[Head]:
-        """The heads as they are now, copied."""
-        weights, first, second = (
-            [{name: tensor[head].clone() for name, tensor in self._tensors[kind].items()} for head in range(len(self))]
-            for kind in (_WEIGHTS, _FIRST, _SECOND)
-        )
+        """The heads as they are now, to be stacked anew."""
         return [
-            replace(head, weights=weights[i], moments=(first[i], second[i]), step=self._step)
+            replace(
+                head, weights=self.weights(i), moments=(self._copy(_FIRST, i), self._copy(_SECOND, i)), step=self._step
+            )
             for i, head in enumerate(self._heads)
         ]
 
     def weights(self, head: int) -> Weights:
         """A copy of one head's weights."""
-        return {name: tensor[head].clone() for name, tensor in self._tensors[_WEIGHTS].items()}
+        return self._copy(_WEIGHTS, head)
+
+    def _copy(self, kind: int, head: int) -> Weights:
+        return {name: tensor[head].clone() for name, tensor in self._tensors[kind].items()}
 
     def outputs(self, rows: Rows) -> Tensor:
         """[heads, G, O] for all graphs, in chunks."""
         found = []
-        for start, end in rows.chunks(max(1, _NUMBERS_AT_ONCE // len(self._means))):
+        for start, end in rows.chunks(max(1, _NUMBERS_AT_ONCE // self.columns)):
             first, last = int(rows.ptr[start]), int(rows.ptr[end])
             ptr = rows.ptr[start : end + 1] - first
             _, pooled = self._pool(rows.values[first:last], ptr.numpy())
@@ -172,10 +177,10 @@ class Stack:
 
     def _room(self, vertices: int) -> Tensor:
         """Space for the vertex layer, kept from batch to batch: fresh memory of this size is slow to touch."""
-        numbers = vertices * len(self._means)
+        numbers = vertices * self.columns
         if numbers > len(self._space):
             self._space = self._state.new_empty(numbers + numbers // 4)
-        return self._space[:numbers].view(vertices, -1) if vertices else self._space.new_empty(0, len(self._means))
+        return self._space[:numbers].view(vertices, -1) if vertices else self._space.new_empty(0, self.columns)
 
 
 def _side_by_side(heads: Sequence[Weights]) -> Tensor:

@@ -20,6 +20,9 @@ Result = TypeVar("Result")
 _COLUMNS_WORTH_A_THREAD = 128
 """Narrower products do not repay a thread that reads all batches for them."""
 
+_COLUMNS_WORTH_A_TORCH_THREAD = 64
+"""Narrower products are not made faster by one more of torch's own threads."""
+
 _COLUMNS_AT_ONCE = 1024
 """Widest product of the vertex layer, which bounds the memory that a batch takes."""
 
@@ -51,16 +54,19 @@ class Workers:
         self.threads, self.stop = torch.get_num_threads(), Event()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="gspn-heads")
 
-    def run(self, tasks: Sequence[Callable[[], Result]]) -> list[Result]:
-        """The results of all tasks; a single one is done here, with all of torch's threads."""
-        if len(tasks) == 1:
-            return [tasks[0]()]
+    def run(self, tasks: Sequence[Callable[[], Result]], columns: Sequence[int]) -> list[Result]:
+        """The results of all tasks, whose widest products have so many columns; a single task is done right here."""
+        most = max(1, self.threads // len(tasks))
 
-        def do(task: Callable[[], Result]) -> Result:
-            torch.set_num_threads(max(1, self.threads // len(tasks)))  # for the thread that it is called in
+        def do(task: Callable[[], Result], width: int) -> Result:
+            # Holds for the thread that it is called in. More threads than this gain nothing, and lose much where other
+            # processes compete for them.
+            torch.set_num_threads(max(1, min(most, width // _COLUMNS_WORTH_A_TORCH_THREAD)))
             return task()
 
-        return list(self._pool.map(do, tasks))
+        if len(tasks) == 1:
+            return [do(tasks[0], columns[0])]
+        return list(self._pool.map(do, tasks, columns))
 
     def __enter__(self) -> Self:
         return self

@@ -113,7 +113,8 @@ def train(
             order = torch.randperm(len(rows), generator=keyed_generator(order_seed, _ORDER, epoch))
             batches = [batch.numpy() for batch in order.split(batch_size)]
             tasks = [partial(_epoch, share, lesson, epoch, batches, workers.stop) for share in shares]
-            found = workers.run([partial(tasks[0], after_batch=bar.update), *tasks[1:]])
+            columns = [max(stack.columns for stack, _ in share) for share in shares]
+            found = workers.run([partial(tasks[0], after_batch=bar.update), *tasks[1:]], columns)
             seconds = time.perf_counter() - start
             for run, record, weights in chain.from_iterable(found):
                 run.note(record | {"seconds": seconds}, weights)
