@@ -21,7 +21,7 @@ import numba
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.lanes import WIDTH, exp_negative, fill, larger, largest, load, store, total
+from gspn.kernels.lanes import WIDTH, exp_negative, fill, item, larger, largest, load, spread, store, total
 from gspn.kernels.levels import LONG_SUM
 
 TILE = 8
@@ -31,6 +31,48 @@ _CHUNK = 256
 """Terms that are summed in the working precision before they are added to a sum in double precision."""
 
 _part = numba.njit(forceinline=True, boundscheck=False)
+
+
+@compiled
+def divide(row_ptr: Any, vertex_ptr: Any, parts: int, stretch: int, cuts: Any, ends: Any) -> bool:
+    """Cut the vertices between graphs into parts of about equal work; False if the largest is much too large.
+
+    Part p has the stretches between cuts[ends[p - 1]] … cuts[ends[p] - 1], each of at least `stretch` vertices where
+    the graphs allow.
+    """
+    graphs = len(vertex_ptr) - 1
+    vertices = vertex_ptr[graphs]
+    # A vertex costs about as much as four edges.
+    whole = row_ptr[vertices] + 4 * vertices
+    graph, place, done, most = 0, 0, 0, 0
+    for part in range(parts):
+        first = done
+        cuts[place] = vertex_ptr[graph]
+        place += 1
+        while graph < graphs and (done * parts < whole * (part + 1) or part == parts - 1):
+            graph += 1
+            v = vertex_ptr[graph]
+            done = row_ptr[v] + 4 * v
+            if v - cuts[place - 1] >= stretch:
+                cuts[place] = v
+                place += 1
+        if cuts[place - 1] != vertex_ptr[graph]:
+            cuts[place] = vertex_ptr[graph]
+            place += 1
+        ends[part] = place
+        most = max(most, done - first)
+    return parts == 1 or most * parts <= 1.3 * whole
+
+
+@compiled
+def pad(values: Any, states: int, wide: int, swapped: bool, out: Any) -> None:
+    """Rows of `states` numbers → rows of `wide`, filled up with zeros; square matrices may change their sides."""
+    for row in range(len(values) // states):
+        matrix, i = row // states * states, row % states
+        for k in range(states):
+            out[row * wide + k] = values[(matrix + k) * states + i] if swapped else values[row * states + k]
+        for k in range(states, wide):
+            out[row * wide + k] = 0
 
 
 @compiled
@@ -76,46 +118,85 @@ def transpose(
 
 
 @_part
-def _add_rows(values, base, wide, number, kind, first, last, out, at):  # type: ignore[no-untyped-def]
-    """out[at …] = Σ values[base + number[e]] over the edges first … last - 1, apart by kind where edges have kinds."""
-    if len(kind) == 0:
-        for b in range(0, wide, WIDTH):
-            even, odd = fill(values, 0), fill(values, 0)
-            e = first
-            while e + 1 < last:
-                even = even + load(values, (base + number[e]) * wide + b)
-                odd = odd + load(values, (base + number[e + 1]) * wide + b)
-                e += 2
-            if e < last:
-                even = even + load(values, (base + number[e]) * wide + b)
-            store(out, at + b, even + odd)
-    else:
-        for e in range(first, last):
-            place = at + kind[e] * wide
-            for b in range(0, wide, WIDTH):
-                store(out, place + b, load(out, place + b) + load(values, (base + number[e]) * wide + b))
+def _add_rows(values, base, wide, number, first, last, scale, out, at):  # type: ignore[no-untyped-def]
+    """out[at : at + wide] = scale · Σ values[base + item(number, e)] over the edges first … last - 1.
+
+    Four groups of lanes at a time, so that a row is walked through once: how many edges a vertex has is hard to guess
+    for a processor, and a wrong guess costs more than the sum. Where there are fewer groups, the last is summed twice.
+    """
+    factor, end = fill(values, scale), wide - WIDTH
+    for b in range(0, wide, 4 * WIDTH):
+        b1, b2, b3 = min(b + WIDTH, end), min(b + 2 * WIDTH, end), min(b + 3 * WIDTH, end)
+        s0 = s1 = s2 = s3 = fill(values, 0)
+        e = first
+        while e + 1 < last:
+            one, other = (base + item(number, e)) * wide, (base + item(number, e + 1)) * wide
+            s0 = s0 + (load(values, one + b) + load(values, other + b))
+            s1 = s1 + (load(values, one + b1) + load(values, other + b1))
+            s2 = s2 + (load(values, one + b2) + load(values, other + b2))
+            s3 = s3 + (load(values, one + b3) + load(values, other + b3))
+            e += 2
+        if e < last:
+            one = (base + item(number, e)) * wide
+            s0 = s0 + load(values, one + b)
+            s1 = s1 + load(values, one + b1)
+            s2 = s2 + load(values, one + b2)
+            s3 = s3 + load(values, one + b3)
+        store(out, at + b, s0 * factor)
+        store(out, at + b1, s1 * factor)
+        store(out, at + b2, s2 * factor)
+        store(out, at + b3, s3 * factor)
 
 
 @_part
-def _gather(values, base, wide, number, kind, width, first, last, scale, out, at, exact):  # type: ignore[no-untyped-def]
-    """out[at : at + width] = scale · Σ rows of values along edges; `exact` [width] is room for double precision."""
-    zero, factor = fill(out, 0), fill(out, scale)
+def _add_rows_by_kind(values, base, wide, number, kind, width, first, last, scale, out, at):  # type: ignore[no-untyped-def]
+    """The same apart by kind of edge: out[at : at + width], `wide` places a kind."""
+    factor, zero = fill(values, scale), fill(values, 0)
     for b in range(0, width, WIDTH):
         store(out, at + b, zero)
-    if last - first <= LONG_SUM:
-        _add_rows(values, base, wide, number, kind, first, last, out, at)
-        for b in range(0, width, WIDTH):
-            store(out, at + b, load(out, at + b) * factor)
-        return
-    exact[:] = 0
+    for e in range(first, last):
+        place, row = at + kind[e] * wide, (base + item(number, e)) * wide
+        for b in range(0, wide, WIDTH):
+            store(out, place + b, load(out, place + b) + load(values, row + b) * factor)
+
+
+@compiled
+def _gather_many(
+    values: Any,
+    base: int,
+    wide: int,
+    number: Any,
+    kind: Any,
+    width: int,
+    first: int,
+    last: int,
+    scale: float,
+    out: Any,
+    at: int,
+) -> None:
+    """As `_gather`, in chunks whose sums are added in double precision."""
+    exact = np.zeros(width)
     for start in range(first, last, _CHUNK):
-        for b in range(0, width, WIDTH):
-            store(out, at + b, zero)
-        _add_rows(values, base, wide, number, kind, start, min(last, start + _CHUNK), out, at)
+        end = min(last, start + _CHUNK)
+        if len(kind) == 0:
+            _add_rows(values, base, wide, number, start, end, scale, out, at)
+        else:
+            _add_rows_by_kind(values, base, wide, number, kind, width, start, end, scale, out, at)
         for k in range(width):
             exact[k] += out[at + k]
     for k in range(width):
-        out[at + k] = exact[k] * scale
+        out[at + k] = exact[k]
+
+
+@_part
+def _gather(values, base, wide, number, kind, width, first, last, scale, out, at):  # type: ignore[no-untyped-def]
+    """out[at : at + width] = scale · Σ rows of values along edges."""
+    if last - first > LONG_SUM:
+        _gather_many(values, base, wide, number, kind, width, first, last, scale, out, at)
+    elif len(kind) == 0:
+        _add_rows(values, base, wide, number, first, last, scale, out, at)
+    else:
+        _add_rows_by_kind(values, base, wide, number, kind, width, first, last, scale, out, at)
 
 
 @_part
@@ -129,14 +210,14 @@ def _multiply(tile, width, matrix, at, states, wide, out):  # type: ignore[no-un
             for x in range(start, start + states):
                 factor = load(matrix, row)
                 row += wide
-                a0 = a0 + fill(tile, tile[x]) * factor
-                a1 = a1 + fill(tile, tile[x + width]) * factor
-                a2 = a2 + fill(tile, tile[x + 2 * width]) * factor
-                a3 = a3 + fill(tile, tile[x + 3 * width]) * factor
-                a4 = a4 + fill(tile, tile[x + 4 * width]) * factor
-                a5 = a5 + fill(tile, tile[x + 5 * width]) * factor
-                a6 = a6 + fill(tile, tile[x + 6 * width]) * factor
-                a7 = a7 + fill(tile, tile[x + 7 * width]) * factor
+                a0 = a0 + spread(tile, x) * factor
+                a1 = a1 + spread(tile, x + width) * factor
+                a2 = a2 + spread(tile, x + 2 * width) * factor
+                a3 = a3 + spread(tile, x + 3 * width) * factor
+                a4 = a4 + spread(tile, x + 4 * width) * factor
+                a5 = a5 + spread(tile, x + 5 * width) * factor
+                a6 = a6 + spread(tile, x + 6 * width) * factor
+                a7 = a7 + spread(tile, x + 7 * width) * factor
         store(out, b, a0)
         store(out, b + wide, a1)
         store(out, b + 2 * wide, a2)
@@ -156,15 +237,31 @@ def _add_products(left, right, states, wide, width, start, out, at):  # type: ig
         r4, r5 = load(right, start + b + 4 * width), load(right, start + b + 5 * width)
         r6, r7 = load(right, start + b + 6 * width), load(right, start + b + 7 * width)
         for k in range(states):
-            one = load(out, at + k * wide + b) + fill(left, left[k]) * r0
-            other = fill(left, left[k + wide]) * r1
-            one = one + fill(left, left[k + 2 * wide]) * r2
-            other = other + fill(left, left[k + 3 * wide]) * r3
-            one = one + fill(left, left[k + 4 * wide]) * r4
-            other = other + fill(left, left[k + 5 * wide]) * r5
-            one = one + fill(left, left[k + 6 * wide]) * r6
-            other = other + fill(left, left[k + 7 * wide]) * r7
+            one = load(out, at + k * wide + b) + spread(left, k) * r0
+            other = spread(left, k + wide) * r1
+            one = one + spread(left, k + 2 * wide) * r2
+            other = other + spread(left, k + 3 * wide) * r3
+            one = one + spread(left, k + 4 * wide) * r4
+            other = other + spread(left, k + 5 * wide) * r5
+            one = one + spread(left, k + 6 * wide) * r6
+            other = other + spread(left, k + 7 * wide) * r7
             store(out, at + k * wide + b, one + other)
+
+
+@_part
+def _mean(values, weights, at, wide):  # type: ignore[no-untyped-def]
+    """Σ values · weights over the row that begins at `at`."""
+    products = fill(values, 0)
+    for b in range(0, wide, WIDTH):
+        products = products + load(values, at + b) * load(weights, at + b)
+    return total(products)
+
+
+@_part
+def _shift(values, at, wide, by):  # type: ignore[no-untyped-def]
+    amount = fill(values, by)
+    for b in range(0, wide, WIDTH):
+        store(values, at + b, load(values, at + b) - amount)
 
 
 @_part
@@ -230,7 +327,7 @@ def upward(
     """
     vertices, rows, width = len(row_ptr) - 1, len(peak) // levels, kinds * wide
     tile, priors = np.zeros(TILE * width, h.dtype), np.zeros(TILE * wide, h.dtype)
-    exact, sums = np.zeros(width), np.zeros(wide, h.dtype)
+    sums = np.zeros(wide, h.dtype)
     tiny, least = fill(h, np.finfo(h.dtype).tiny), np.finfo(h.dtype).tiny ** 0.5
     for i in range(len(cuts) - 1):
         graph_before = np.searchsorted(vertex_ptr, cuts[i], side="right") - 1
@@ -241,16 +338,16 @@ def upward(
                 if level > 0:
                     for r in range(size):
                         v = tile_start + r
-                        begin, end = row_ptr[v], row_ptr[v + 1]
+                        begin, end = item(row_ptr, v), item(row_ptr, v + 1)
                         mean = 1 / max(1, end - begin)
                         base = (level - 1) * vertices
-                        _gather(h, base, wide, source, kind, width, begin, end, mean, tile, r * width, exact)
+                        _gather(h, base, wide, source, kind, width, begin, end, mean, tile, r * width)
                     _multiply(tile, width, transition, (level - 1) * kinds * states * wide, states, wide, priors)
                 for r in range(size):
                     v = tile_start + r
-                    if level == 0 or row_ptr[v] == row_ptr[v + 1]:
+                    if level == 0 or item(row_ptr, v) == item(row_ptr, v + 1):
                         _copy(start, 0, priors, r * wide, wide)
-                    row, own, at = level * rows + evidence[v], level * vertices + v, r * wide
+                    row, own, at = level * rows + item(evidence, v), level * vertices + v, r * wide
                     sum_of_lanes = fill(h, 0)
                     for b in range(0, wide, WIDTH):
                         product = (load(priors, at + b) + tiny) * load(density, row * wide + b)
@@ -269,10 +366,10 @@ def upward(
                     if level == levels - 1:
                         _copy(priors, at, root_prior, v * wide, wide)
                         log_value[v] = peak[row] + (math.log(weight[own]) if weight[own] > 0 else weight[own])
-                    if v >= vertex_ptr[graph + 1] or summed == _CHUNK:
+                    if v >= item(vertex_ptr, graph + 1) or summed == _CHUNK:
                         _flush(sums, pooled, (graph * levels + level) * wide)
                         summed = 0
-                        while v >= vertex_ptr[graph + 1]:
+                        while v >= item(vertex_ptr, graph + 1):
                             graph += 1
                     for b in range(0, wide, WIDTH):
                         store(sums, b, load(sums, b) + load(h, own * wide + b))
@@ -317,7 +414,7 @@ def downward(
     vertices, rows, width = len(row_ptr) - 1, len(peak) // levels, kinds * wide
     tile, posteriors = np.zeros(TILE * width, h.dtype), np.zeros(TILE * wide, h.dtype)
     inflow = np.zeros(TILE * wide, h.dtype)
-    exact, to_start = np.zeros(width), np.zeros(wide, h.dtype)
+    to_start = np.zeros(wide, h.dtype)
     to_transition = np.zeros(kinds * states * wide, h.dtype)
     for i in range(len(cuts) - 1):
         graph_before = np.searchsorted(vertex_ptr, cuts[i], side="right") - 1
@@ -331,8 +428,8 @@ def downward(
                 if level < levels - 1:
                     for r in range(size):
                         u = tile_start + r
-                        begin, end = out_ptr[u], out_ptr[u + 1]
-                        _gather(messages, above, wide, target, out_kind, width, begin, end, 1, tile, r * width, exact)
+                        begin, end = item(out_ptr, u), item(out_ptr, u + 1)
+                        _gather(messages, above, wide, target, out_kind, width, begin, end, 1, tile, r * width)
                     for k in range(size * width, TILE * width):
                         tile[k] = 0
                     _multiply(tile, width, transposed, at_transition, states, wide, inflow)
@@ -342,8 +439,8 @@ def downward(
                     inflow[:] = 0
                 for r in range(size):
                     v = tile_start + r
-                    at, own, row = r * wide, level * vertices + v, level * rows + evidence[v]
-                    while v >= vertex_ptr[graph + 1]:
+                    at, own, row = r * wide, level * vertices + v, level * rows + item(evidence, v)
+                    while v >= item(vertex_ptr, graph + 1):
                         graph += 1
                     if len(of_pooled):
                         for b in range(0, wide, WIDTH):
@@ -352,22 +449,20 @@ def downward(
                     if len(of_h):
                         for b in range(0, wide, WIDTH):
                             store(inflow, at + b, load(inflow, at + b) + load(of_h, own * wide + b))
-                    weighted = fill(h, 0)
-                    for b in range(0, wide, WIDTH):
-                        weighted = weighted + load(inflow, at + b) * load(posteriors, at + b)
-                    mean = total(weighted)
+                    # Deviations from the mean under h. The mean is taken off twice: where one state is almost certain
+                    # the first difference is mostly rounding, the mean of the differences shows how much.
+                    mean = _mean(inflow, posteriors, at, wide)
+                    _shift(inflow, at, wide, mean)
+                    mean = _mean(inflow, posteriors, at, wide)
                     if level == levels - 1 and len(of_log_value):
                         # The root's log-value adds its gradient to that of every log-weight, in proportion to h.
                         mean -= of_log_value[v]
-                    mean_lanes = fill(h, mean)
+                    _shift(inflow, at, wide, mean)
                     for b in range(0, wide, WIDTH):
-                        rest = load(inflow, at + b) - mean_lanes
-                        store(inflow, at + b, rest)
-                        place = row * wide + b
-                        more = load(posteriors, at + b) * rest
+                        place, more = row * wide + b, load(posteriors, at + b) * load(inflow, at + b)
                         store(of_log_density, place, load(of_log_density, place) + more)
                     # Gradient of the prior: that of the log-weights divided by it, which leaves density over weight.
-                    alone = level == 0 or row_ptr[v] == row_ptr[v + 1]
+                    alone = level == 0 or item(row_ptr, v) == item(row_ptr, v + 1)
                     if weight[own] > 0:
                         factor = fill(h, 1 / weight[own])
                         for b in range(0, wide, WIDTH):
@@ -385,7 +480,7 @@ def downward(
                         for b in range(0, wide, WIDTH):
                             store(to_start, b, load(to_start, b) + load(inflow, at + b))
                     else:
-                        share = fill(h, 1 / (row_ptr[v + 1] - row_ptr[v]))
+                        share = fill(h, 1 / (item(row_ptr, v + 1) - item(row_ptr, v)))
                         for b in range(0, wide, WIDTH):
                             store(messages, (here + v) * wide + b, load(inflow, at + b) * share)
                 summed += size
