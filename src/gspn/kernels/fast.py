@@ -1,11 +1,13 @@
 """The compiled naive Bayes kernel as torch sees it: one differentiable function, its work divided among threads.
 
-What is computed stands in `loops`; here is what they work on. Results depend on the batch and the number of threads,
-not on which thread is faster: sums over vertices are made range by range and added in order.
+What is computed stands in `upward` and `downward`; here is what they work on. Results depend on the batch and the
+number of threads, not on which thread is faster: sums over vertices are made range by range and added in order.
+Differentiable once; who needs second derivatives asks for the reference.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,15 +16,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba.core import event
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gspn.graphs.batch import Batch
-from gspn.kernels import loops
+from gspn.kernels import layout
 from gspn.kernels.contract import Levels
+from gspn.kernels.downward import downward
 from gspn.kernels.lanes import WIDTH
 from gspn.kernels.threads import run_all
+from gspn.kernels.upward import upward
+
+_log = logging.getLogger(__name__)
 
 _STRETCH = 512
 """Vertices that climb together, if the graphs allow: few enough for their rows to stay in the cache."""
@@ -32,8 +39,23 @@ _WORTH_A_THREAD = 4_000
 
 Array = NDArray[Any]
 
-_upward: Callable[..., None] = loops.upward
-_downward: Callable[..., None] = loops.downward
+_upward: Callable[..., None] = upward
+_downward: Callable[..., None] = downward
+
+
+class _Notice(event.Listener):
+    """Says what takes so long when the loops are compiled, which happens once for each dtype on a machine."""
+
+    def on_start(self, happening: event.Event) -> None:
+        if happening.data["dispatcher"] in (upward, downward):
+            name = happening.data["dispatcher"].py_func.__name__
+            _log.info("compiling the loop %s; this takes some seconds, and the result is kept on disk", name)
+
+    def on_end(self, happening: event.Event) -> None:
+        pass
+
+
+event.register("numba:compile", _Notice())
 
 
 def fast(log_density: Tensor, evidence: Tensor | None, prior: Tensor, transitions: Tensor, batch: Batch) -> Levels:
@@ -89,7 +111,7 @@ def _work(levels: int, states: int, kinds: int, evidence: Tensor | None, batch: 
     wide, source = -(-states // WIDTH) * WIDTH, batch.source.int().numpy()
     parts = max(1, min(torch.get_num_threads(), vertices * levels // _WORTH_A_THREAD))
     cuts, ends = np.empty(len(vertex_ptr) + 2 * parts, np.int64), np.empty(parts, np.int64)
-    independent = loops.divide(row_ptr, vertex_ptr, parts, _STRETCH, cuts, ends)
+    independent = layout.divide(row_ptr, vertex_ptr, parts, _STRETCH, cuts, ends)
     if not independent:
         # One graph is most of the work. Cut it, too: then all have to wait for each other after every level.
         at_vertex = row_ptr + 4 * np.arange(vertices + 1)
@@ -183,7 +205,7 @@ class _Climb(torch.autograd.Function):
 def _tabulate(rows: int, *arguments: Any) -> None:
     parts = max(1, min(torch.get_num_threads(), rows // _WORTH_A_THREAD))
     borders = [rows * i // parts for i in range(parts + 1)]
-    _side_by_side([partial(loops.tabulate, borders[i], borders[i + 1], *arguments) for i in range(parts)])
+    _side_by_side([partial(layout.tabulate, borders[i], borders[i + 1], *arguments) for i in range(parts)])
 
 
 def _transpose(work: _Work) -> tuple[Array, Array, Array]:
@@ -192,9 +214,9 @@ def _transpose(work: _Work) -> tuple[Array, Array, Array]:
     out_kind = np.empty_like(work.kind)
     arguments = (work.row_ptr, work.source, work.kind, out_ptr, target, out_kind)
     if work.independent:
-        _side_by_side([partial(loops.transpose, cuts[0], cuts[-1], *arguments) for cuts in work.ranges])
+        _side_by_side([partial(layout.transpose, cuts[0], cuts[-1], *arguments) for cuts in work.ranges])
     else:
-        loops.transpose(0, len(work.row_ptr) - 1, *arguments)
+        layout.transpose(0, len(work.row_ptr) - 1, *arguments)
     return out_ptr, target, out_kind
 
 
@@ -204,7 +226,7 @@ def _padded(value: Tensor | None, like: Tensor, wide: int, *, swapped: bool = Fa
         return _flat(None, like)
     states = value.shape[-1]
     padded = like.new_empty(value.numel() // states * wide).numpy()
-    loops.pad(_flat(value, like), states, wide, swapped, padded)
+    layout.pad(_flat(value, like), states, wide, swapped, padded)
     return padded
 
 
