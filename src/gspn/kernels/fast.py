@@ -1,11 +1,13 @@
 """The compiled naive Bayes kernel as torch sees it: one differentiable function, its work divided among threads.
 
-What is computed stands in `loops`; here is what they work on. Results depend on the batch and the number of threads,
-not on which thread is faster: sums over vertices are made range by range and added in order.
+What is computed stands in `upward` and `downward`; here is what they work on. Results depend on the batch and the
+number of threads, not on which thread is faster: sums over vertices are made range by range and added in order.
+Differentiable once; who needs second derivatives asks for the reference.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,34 +16,52 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba.core import event
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from gspn.graphs.batch import Batch
-from gspn.kernels import loops
+from gspn.kernels import layout
 from gspn.kernels.contract import Levels
+from gspn.kernels.downward import downward
 from gspn.kernels.lanes import WIDTH
 from gspn.kernels.threads import run_all
+from gspn.kernels.upward import upward
+
+_log = logging.getLogger(__name__)
 
 _STRETCH = 512
 """Vertices that climb together, if the graphs allow: few enough for their rows to stay in the cache."""
 
-_WORTH_A_THREAD = 5_000
+_WORTH_A_THREAD = 4_000
 """Vertices times levels that are worth a thread of their own."""
 
 Array = NDArray[Any]
 
-_upward: Callable[..., None] = loops.upward
-_downward: Callable[..., None] = loops.downward
+_upward: Callable[..., None] = upward
+_downward: Callable[..., None] = downward
+
+
+class _Notice(event.Listener):
+    """Says what takes so long when the loops are compiled, which happens once for each dtype on a machine."""
+
+    def on_start(self, happening: event.Event) -> None:
+        if happening.data["dispatcher"] in (upward, downward):
+            name = happening.data["dispatcher"].py_func.__name__
+            _log.info("compiling the loop %s; this takes some seconds, and the result is kept on disk", name)
+
+    def on_end(self, happening: event.Event) -> None:
+        pass
+
+
+event.register("numba:compile", _Notice())
 
 
 def fast(log_density: Tensor, evidence: Tensor | None, prior: Tensor, transitions: Tensor, batch: Batch) -> Levels:
     """See `contract.Kernel`."""
-    states = prior.shape[-1]
     climb: Any = _Climb.apply
-    h, root_prior, log_value, pooled = climb(log_density, prior, transitions, evidence, batch)
-    posteriors = h[..., :states].transpose(0, 1).unsqueeze(2)
-    return Levels(posteriors, root_prior[:, None, :states], log_value, pooled[..., None, :states])
+    return Levels(*climb(log_density, prior, transitions, evidence, batch))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,47 +103,27 @@ def _side_by_side(tasks: list[Callable[[], None]]) -> None:
 
 
 def _work(levels: int, states: int, kinds: int, evidence: Tensor | None, batch: Batch) -> _Work:
-    vertices = batch.num_vertices
-    row_ptr, vertex_ptr = batch.row_ptr.numpy(), batch.vertex_ptr.numpy()
+    vertices, row_ptr, vertex_ptr = batch.num_vertices, batch.row_ptr.numpy(), batch.vertex_ptr.numpy()
     kind = np.empty(0, np.int32)
     if kinds > 1 and batch.edge_type is not None:
         kind = batch.edge_type.int().numpy()
     number = np.arange(vertices, dtype=np.int32) if evidence is None else evidence.int().numpy()
-    ranges, independent = _divide(row_ptr, vertex_ptr, levels)
-    wide = -(-states // WIDTH) * WIDTH
-    source = batch.source.int().numpy()
+    wide, source = -(-states // WIDTH) * WIDTH, batch.source.int().numpy()
+    parts = max(1, min(torch.get_num_threads(), vertices * levels // _WORTH_A_THREAD))
+    cuts, ends = np.empty(len(vertex_ptr) + 2 * parts, np.int64), np.empty(parts, np.int64)
+    independent = layout.divide(row_ptr, vertex_ptr, parts, _STRETCH, cuts, ends)
+    if not independent:
+        # One graph is most of the work. Cut it, too: then all have to wait for each other after every level.
+        at_vertex = row_ptr + 4 * np.arange(vertices + 1)
+        goals = at_vertex[-1] * np.arange(parts + 1) / parts
+        cuts = np.searchsorted(at_vertex, goals).repeat(2)[1:-1]
+        ends = np.arange(2, 2 * parts + 1, 2)
+    ranges = [cuts[start:end] for start, end in pairwise([0, *ends.tolist()])]
     return _Work(levels, states, wide, kinds, row_ptr, source, kind, vertex_ptr, number, ranges, independent)
 
 
-def _divide(row_ptr: Array, vertex_ptr: Array, levels: int) -> tuple[list[Array], bool]:
-    """Ranges of equal work, between graphs if that divides it well, else anywhere."""
-    vertices = len(row_ptr) - 1
-    parts = max(1, min(torch.get_num_threads(), vertices * levels // _WORTH_A_THREAD))
-    # A vertex costs about as much as four edges.
-    at_graph = row_ptr[vertex_ptr] + 4 * vertex_ptr
-    goals = at_graph[-1] * np.arange(1, parts) / parts
-    borders = np.searchsorted(at_graph, goals)
-    work = np.diff(at_graph[np.concatenate([[0], borders, [len(at_graph) - 1]])])
-    if parts == 1 or work.max() <= 1.3 * at_graph[-1] / parts:
-        edges = np.concatenate([[0], borders, [len(vertex_ptr) - 1]])
-        return [_stretches(vertex_ptr[a : b + 1]) for a, b in pairwise(edges) if b > a], True
-    at_vertex = row_ptr + 4 * np.arange(vertices + 1)
-    cuts = np.concatenate([[0], np.searchsorted(at_vertex, goals), [vertices]])
-    return [cuts[i : i + 2] for i in range(parts)], False
-
-
-def _stretches(borders: Array) -> Array:
-    """Some of the borders between graphs, at least `_STRETCH` vertices apart where possible."""
-    if len(borders) < 3 or borders[-1] - borders[0] <= _STRETCH:
-        return borders[[0, -1]]
-    number = (borders - borders[0]) // _STRETCH
-    kept = np.concatenate([[True], number[1:-1] > number[:-2], [True]])
-    chosen: Array = borders[kept]
-    return chosen
-
-
 class _Climb(torch.autograd.Function):
-    """(log_density, prior, transitions) → padded posteriors [L, N, wide], root prior, log-values, sums over graphs."""
+    """(log_density, prior, transitions) → posteriors, root prior, log-values, sums over graphs."""
 
     @staticmethod
     def forward(
@@ -133,22 +133,14 @@ class _Climb(torch.autograd.Function):
         levels, rows, states = log_density.shape
         work = _work(levels, states, transitions.shape[1], evidence, batch)
         vertices, graphs, wide = batch.num_vertices, batch.num_graphs, work.wide
-        log_density = log_density.contiguous()
-        density = log_density.new_empty(levels * rows * wide)
-        peak = log_density.new_empty(levels * rows)
-        logs = _flat(log_density, log_density)
+        new, logs = log_density.new_empty, _flat(log_density, log_density)
+        density, peak = new(levels * rows * wide), new(levels * rows)
         _tabulate(levels * rows, states, wide, logs, density.numpy(), peak.numpy())
-        h = log_density.new_zeros(levels, vertices, wide)
-        weight = log_density.new_empty(levels * vertices)
-        root_prior = log_density.new_zeros(vertices, wide)
-        log_value = log_density.new_empty(vertices)
-        ranges = len(work.ranges)
-        pooled = np.zeros((1 if work.independent else ranges, graphs * levels * wide))
-        start = _padded(prior.detach(), wide)
-        transition = _padded(transitions.detach(), wide)
-
+        h, weight = new(levels, vertices, wide), new(levels * vertices)
+        root_prior, log_value = new(vertices, wide), new(vertices)
+        pooled = np.zeros((1 if work.independent else len(work.ranges), graphs * levels * wide))
         edges = work.row_ptr, work.source, work.kind, work.vertex_ptr, work.evidence
-        known = logs, density.numpy(), peak.numpy(), start, transition
+        known = logs, density.numpy(), peak.numpy(), _padded(prior, h, wide), _padded(transitions, h, wide)
         results = _flat(h, h), weight.numpy(), _flat(root_prior, h), log_value.numpy()
         given: list[Any] = [*work.sizes, *edges, *known, *results]
 
@@ -156,43 +148,55 @@ class _Climb(torch.autograd.Function):
             _upward(cuts, first, last, *given, pooled[0 if work.independent else number])
 
         work.climb(task)
-        sums = torch.from_numpy(pooled.sum(0)).to(h.dtype).view(graphs, levels, wide)
+        sums = torch.from_numpy(pooled[0] if work.independent else pooled.sum(0)).to(h.dtype)
         ctx.save_for_backward(log_density, prior, transitions, h, density, peak, weight)
-        ctx.work, ctx.evidence, ctx.batch = work, evidence, batch
-        return h, root_prior, log_value, sums
+        ctx.work = work
+        return (
+            h[..., :states].transpose(0, 1).unsqueeze(2),
+            root_prior[:, None, :states],
+            log_value,
+            sums.view(graphs, levels, 1, wide)[..., :states],
+        )
 
     @staticmethod
+    @once_differentiable
     def backward(
-        ctx: Any, of_h: Tensor | None, of_root_prior: Tensor | None, of_log_value: Tensor | None, of_sums: Tensor | None
+        ctx: Any,
+        of_posteriors: Tensor | None,
+        of_root_prior: Tensor | None,
+        of_log_value: Tensor | None,
+        of_sums: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
         work: _Work = ctx.work
         log_density, prior, transitions, h, density, peak, weight = ctx.saved_tensors
         levels, states, wide, kinds = work.sizes
         vertices, rows, ranges = h.shape[1], log_density.shape[1], len(work.ranges)
         out_ptr, target, out_kind = _transpose(work)
-        transposed = _padded(transitions.detach().transpose(-1, -2), wide)
         messages = h.new_empty(2 * vertices * wide)
-        of_log_density = h.new_zeros(ranges, levels * rows * wide)
+        of_log_density = np.zeros((ranges, levels * rows * wide), messages.numpy().dtype)
         of_transition = np.zeros((ranges, (levels - 1) * kinds * states * wide))
         of_start = np.zeros((ranges, wide))
-
         edges = work.row_ptr, out_ptr, target, out_kind, work.vertex_ptr, work.evidence
-        known = _flat(log_density, h), density.numpy(), peak.numpy(), transposed, _flat(h, h), weight.numpy()
-        gradients = [_flat(gradient, h) for gradient in (of_h, of_sums, of_log_value, of_root_prior)]
+        swapped = _padded(transitions, h, wide, swapped=True)
+        known = _flat(log_density, h), density.numpy(), peak.numpy(), swapped, _flat(h, h), weight.numpy()
+        by_level = None if of_posteriors is None else of_posteriors.transpose(0, 1)
+        gradients = [_padded(gradient, h, wide) for gradient in (by_level, of_sums)]
+        gradients += [_flat(of_log_value, h), _padded(of_root_prior, h, wide)]
         given: list[Any] = [*work.sizes, *edges, *known, *gradients, messages.numpy()]
 
         def task(number: int, cuts: Array, first: int, last: int) -> None:
-            results = of_log_density[number].numpy(), of_transition[number], of_start[number]
-            _downward(cuts, first, last, *given, *results)
+            _downward(cuts, first, last, *given, of_log_density[number], of_transition[number], of_start[number])
 
         work.climb(task, downward=True)
-        to_density = of_log_density.sum(0) if ranges > 1 else of_log_density
-        to_start = torch.from_numpy(of_start.sum(0)).to(h.dtype)
-        to_transition = torch.from_numpy(of_transition.sum(0)).to(h.dtype)
+
+        def total(parts: Array, shape: torch.Size) -> Tensor:
+            whole = torch.from_numpy(parts[0] if ranges == 1 else parts.sum(0)).to(h.dtype)
+            return whole.view(*shape[:-1], wide)[..., :states]
+
         return (
-            to_density.view(levels, rows, wide)[..., :states],
-            to_start[:states].view(prior.shape),
-            to_transition.view(*transitions.shape[:-1], wide)[..., :states],
+            total(of_log_density, log_density.shape),
+            total(of_start, prior.shape),
+            total(of_transition, transitions.shape),
             None,
             None,
         )
@@ -201,7 +205,7 @@ class _Climb(torch.autograd.Function):
 def _tabulate(rows: int, *arguments: Any) -> None:
     parts = max(1, min(torch.get_num_threads(), rows // _WORTH_A_THREAD))
     borders = [rows * i // parts for i in range(parts + 1)]
-    _side_by_side([partial(loops.tabulate, borders[i], borders[i + 1], *arguments) for i in range(parts)])
+    _side_by_side([partial(layout.tabulate, borders[i], borders[i + 1], *arguments) for i in range(parts)])
 
 
 def _transpose(work: _Work) -> tuple[Array, Array, Array]:
@@ -210,19 +214,22 @@ def _transpose(work: _Work) -> tuple[Array, Array, Array]:
     out_kind = np.empty_like(work.kind)
     arguments = (work.row_ptr, work.source, work.kind, out_ptr, target, out_kind)
     if work.independent:
-        _side_by_side([partial(loops.transpose, cuts[0], cuts[-1], *arguments) for cuts in work.ranges])
+        _side_by_side([partial(layout.transpose, cuts[0], cuts[-1], *arguments) for cuts in work.ranges])
     else:
-        loops.transpose(0, len(work.row_ptr) - 1, *arguments)
+        layout.transpose(0, len(work.row_ptr) - 1, *arguments)
     return out_ptr, target, out_kind
 
 
-def _padded(value: Tensor, wide: int) -> Array:
-    """Flat, the last dimension filled up with zeros."""
-    padded = value.new_zeros(*value.shape[:-1], wide)
-    padded[..., : value.shape[-1]] = value
-    return padded.view(-1).numpy()
+def _padded(value: Tensor | None, like: Tensor, wide: int, *, swapped: bool = False) -> Array:
+    """Flat, the last dimension filled up with zeros; its last two dimensions swapped if asked for. None: empty."""
+    if value is None:
+        return _flat(None, like)
+    states = value.shape[-1]
+    padded = like.new_empty(value.numel() // states * wide).numpy()
+    layout.pad(_flat(value, like), states, wide, swapped, padded)
+    return padded
 
 
 def _flat(value: Tensor | None, like: Tensor) -> Array:
-    """A tensor as a flat array, sharing its memory; none, as an empty one."""
+    """A tensor as a flat array, sharing its memory if possible; none, as an empty one."""
     return (like.new_empty(0) if value is None else value.detach().contiguous().view(-1)).numpy()

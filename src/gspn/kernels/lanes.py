@@ -77,12 +77,38 @@ def fill(_: Any, array: Any, number: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value = context.cast(builder, arguments[1], number, array.dtype)
-        vector = context.get_value_type(signature.return_type)
-        one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-        return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), everywhere)
+        return _everywhere(builder, value, context.get_value_type(signature.return_type))
 
     return LanesType(array.dtype)(array, number), generate
+
+
+@intrinsic
+def item(_: Any, array: Any, index: Any) -> Any:
+    """array[index] for an index that is not negative, without Numba's question whether it is."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        return builder.load(cgutils.gep_inbounds(builder, data, arguments[1]))
+
+    return array.dtype(array, types.intp), generate
+
+
+@intrinsic
+def spread(_: Any, array: Any, index: Any) -> Any:
+    """array[index] eight times, for an index that is not negative."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        value = builder.load(cgutils.gep_inbounds(builder, data, arguments[1]))
+        return _everywhere(builder, value, context.get_value_type(signature.return_type))
+
+    return LanesType(array.dtype)(array, types.intp), generate
+
+
+def _everywhere(builder: Any, value: Any, vector: Any) -> Any:
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    first = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), first)
 
 
 def _teach(function: Any, build: Callable[[Any, Any, Any], Any]) -> None:

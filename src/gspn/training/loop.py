@@ -159,7 +159,10 @@ class _Run:
     ) -> None:
         self.module, self.objective, self.settings, self.processes = module, objective, settings, processes
         self.training, self.validate = training, validate
-        self.optimizer = torch.optim.Adam(module.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+        parameters = list(module.parameters())
+        # All of Adam in one operation: with few and small parameters, the number of operations is what takes time.
+        fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
+        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=fused)
         self.best: dict[str, Tensor] = copy.deepcopy(module.state_dict())
         self.progress = progress
 

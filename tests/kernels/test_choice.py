@@ -1,0 +1,173 @@
+"""Which kernel is used where, and that the fast one works wherever Python code may run."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from small_graphs import EVERY_KIND, draw_graphs
+from small_models import random_model
+from torch import Tensor
+
+from gspn import GSPN
+from gspn.errors import InputError
+from gspn.graphs.batch import Batch
+from gspn.hierarchy import hierarchy as hierarchy_module
+from gspn.kernels.choose import use_fast
+from gspn.kernels.distinct import distinct_rows
+
+
+@pytest.fixture(autouse=True)
+def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GSPN_KERNEL", raising=False)
+
+
+def kernels_used(model: GSPN, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    used: list[str] = []
+    for name in ("fast", "reference"):
+        original = getattr(hierarchy_module, name)
+
+        def noted(*arguments: object, name: str = name, original: object = original) -> object:
+            used.append(name)
+            return original(*arguments)  # type: ignore[operator]
+
+        monkeypatch.setattr(hierarchy_module, name, noted)
+    model(batch)
+    return used
+
+
+def test_the_fast_kernel_is_the_default_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(EVERY_KIND)
+    assert kernels_used(model, model.collate(draw_graphs(2, seed=0)), monkeypatch) == ["fast"]
+
+
+def test_chosen_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(EVERY_KIND)
+    monkeypatch.setenv("GSPN_KERNEL", "reference")
+    assert kernels_used(model, model.collate(draw_graphs(2, seed=0)), monkeypatch) == ["reference"]
+
+
+def test_an_unknown_kernel_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(EVERY_KIND)
+    batch = model.collate(draw_graphs(2, seed=0))
+    monkeypatch.setenv("GSPN_KERNEL", "quick")
+    with pytest.raises(InputError, match="GSPN_KERNEL must be one of fast, reference, or unset; it is 'quick'"):
+        model(batch)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "reason"),
+    [
+        (torch.zeros(2, device="meta"), "works on the CPU, not on the device 'meta'"),
+        (torch.zeros(2, dtype=torch.bfloat16), "computes in float32 or float64, not in torch.bfloat16"),
+        (torch.zeros(2).as_subclass(type("Other", (Tensor,), {})), "needs plain tensors, not a Other"),
+    ],
+)
+def test_where_the_fast_kernel_cannot_work(tensor: Tensor, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not use_fast(torch.zeros(2), tensor)
+    monkeypatch.setenv("GSPN_KERNEL", "fast")
+    with pytest.raises(InputError, match=f"GSPN_KERNEL=fast: the fast kernel {reason}"):
+        use_fast(torch.zeros(2), tensor)
+
+
+def evaluate(model: GSPN, batch: Batch) -> list[Tensor]:
+    """Values and gradients."""
+    parameters = list(model.parameters())
+    evaluation = model(batch)
+    loss = evaluation.log_likelihood.sum() + evaluation.posteriors[..., 0].square().sum()
+    return [evaluation.log_likelihood.detach(), *torch.autograd.grad(loss, parameters)]
+
+
+def large_case() -> tuple[GSPN, Batch]:
+    model = random_model(EVERY_KIND, num_layers=6, num_states=10).float()
+    return model, model.collate(draw_graphs(150, seed=1, sizes=(10, 40)))
+
+
+def run_in_child(connection: multiprocessing.connection.Connection) -> None:
+    torch.set_num_threads(2)
+    connection.send([value.numpy() for value in evaluate(*large_case())])
+
+
+def test_in_a_spawned_process() -> None:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    child = context.Process(target=run_in_child, args=(there,))
+    child.start()
+    assert here.poll(120)
+    found = here.recv()
+    child.join(60)
+    assert child.exitcode == 0
+    for ours, theirs in zip(evaluate(*large_case()), found, strict=True):
+        torch.testing.assert_close(ours, torch.from_numpy(theirs), rtol=1e-4, atol=1e-4)
+
+
+def test_from_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    model, batch = large_case()
+    expected = evaluate(model, batch)
+    results: dict[int, list[Tensor]] = {}
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            results[number] = evaluate(model, batch)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 6
+    for found in results.values():
+        assert all(torch.equal(one, other) for one, other in zip(expected, found, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("usable", [True, False])
+def test_compiled_where_nothing_is_kept_yet(usable: bool, tmp_path: Path) -> None:
+    """The first call says what it does; a folder that takes no files is no error."""
+    folder = tmp_path / "cache"
+    if not usable:
+        folder.write_text("a file where the folder should be")
+    script = (
+        "import logging, torch; logging.basicConfig(level=logging.INFO)\n"
+        "from torch_geometric.data import Data; import gspn\n"
+        "model = gspn.GSPN(gspn.Schema([gspn.Binary('a')]), num_layers=2, num_states=2)\n"
+        "batch = model.collate([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))])\n"
+        "model(batch).log_likelihood.sum().backward()\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    if usable:
+        assert "compiling the loop upward; this takes some seconds" in done.stderr
+
+
+def test_nothing_is_said_once_it_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
+    evaluate(*large_case())
+    with caplog.at_level(logging.INFO):
+        evaluate(*large_case())
+    assert "compiling" not in caplog.text
+
+
+def test_distinct_rows() -> None:
+    x = torch.tensor([[1.0, 2.0], [torch.nan, 2.0], [1.0, 2.0], [2.0, 1.0], [torch.nan, 2.0]] * 20, dtype=torch.float64)
+    rows, number = distinct_rows(x)
+    assert number is not None
+    assert torch.equal(rows.nan_to_num(-1), x[[0, 1, 3]].nan_to_num(-1))
+    assert torch.equal(rows[number.long()].nan_to_num(-1), x.nan_to_num(-1))
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 1000])
+def test_rows_that_differ_are_left_alone(size: int) -> None:
+    x = torch.arange(size, dtype=torch.float64)[:, None]
+    rows, number = distinct_rows(x)
+    if number is not None:
+        assert size == 0
+    assert torch.equal(rows, x)
