@@ -64,6 +64,8 @@ def test_a_selection_has_targets_in_its_own_order(level: str) -> None:
     y = torch.arange(float(rows))[:, None]
     found = view.with_targets(y, level)
     assert torch.equal(torch.cat([data.y for data in found]), y.double())
+    assert found.y is not None
+    assert int(torch.isnan(found.y).sum()) == len(found.y) - rows, "graphs that were not chosen have no label"
     # A selection of the selection takes its labels along, wherever they are stored.
     again = found[torch.tensor([2, 0])]
     sizes = [SIZES[i] for i in chosen] if level == "vertex" else [1, 1, 1]
