@@ -222,7 +222,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
             self.network,
             objective,
             training,
-            None if validation is None else self._judge(objective, validation, processes),
+            None if validation is None else self._judge(objective, validation, processes, settings),
             Settings(**{name: settings[name] for name in Settings.__dataclass_fields__ if name in settings}),
             processes,
             done,
@@ -240,7 +240,9 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
     def _objective(self, settings: Mapping[str, Any]) -> Objective:
         return objective_for(self.hierarchy, settings["objective"], settings["mask_rate"], settings["seed"])
 
-    def _judge(self, objective: Objective, validation: GraphDataset, processes: Processes) -> Validate:
+    def _judge(
+        self, objective: Objective, validation: GraphDataset, processes: Processes, settings: Mapping[str, Any]
+    ) -> Validate:
         return lambda: {"validation": mean_loss(objective, validation, processes)}
 
     def _start(self, training: GraphDataset, generator: torch.Generator) -> None:

@@ -172,7 +172,9 @@ class SupervisedGSPN(GSPN):
         names = ("mask_rate", "seed", "likelihood_weight")
         return supervised_objective(self.supervised, settings["objective"], *(settings[name] for name in names))
 
-    def _judge(self, objective: Objective, validation: GraphDataset, processes: Processes) -> Validate:
+    def _judge(
+        self, objective: Objective, validation: GraphDataset, processes: Processes, settings: Mapping[str, Any]
+    ) -> Validate:
         """−log P per labelled graph, and the score where there is one; every process judges alike."""
         labels = self._labels(validation, None)
         self._check_reach(labels)
@@ -181,7 +183,7 @@ class SupervisedGSPN(GSPN):
             score(self.target, labels, labels, labels)
             has_score = True
         except InputError:
-            if self.monitor == "score":
+            if settings["monitor"] == "score":
                 raise
             has_score = False
 
