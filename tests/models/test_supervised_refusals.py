@@ -309,7 +309,7 @@ def test_parameters_and_files_bring_everything_back(head: str, target: Attribute
     twin = SupervisedGSPN(EVERY_KIND, target, 3, 3, 4, pooling="mean", head=head, seed=5).double()
     parameters = model.get_parameters()
     assert ("leaves" in parameters["readout"]) == (head == "circuit")
-    twin.set_parameters(parameters)
+    torch.testing.assert_close(twin.set_parameters(parameters).get_parameters(), parameters)
     y = torch.zeros(4, number)
     for other in (loaded, twin):
         torch.testing.assert_close(other.log_prob(graphs, y), model.log_prob(graphs, y), rtol=1e-9, atol=1e-9)
