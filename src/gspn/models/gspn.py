@@ -172,8 +172,10 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         """Train on graphs.
 
         Starts afresh unless `checkpoint` (a file) holds this very run, which it continues, or `warm_start` asks to go
-        on from the present weights. `overrides` are training arguments of the constructor, for this call only. `y` is
-        ignored; it is there for scikit-learn's pipelines.
+        on from the present weights. `overrides` are training arguments of the constructor, for this call only.
+
+        A model with targets (`SupervisedGSPN`) takes labels from `y`, or from the graphs where it is not given, and a
+        pair (graphs, y) as `validation`. Without targets `y` is ignored; scikit-learn's pipelines pass it.
         """
         settings = self._settings(overrides)
         training = self._prepare(graphs, y)

@@ -307,7 +307,7 @@ class SupervisedGSPN(GSPN):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The classes in the order of `predict_proba`'s columns."""
+        """The target's values by code, the order of `predict_proba`; scikit-learn's scorers take them for sorted."""
         if not isinstance(self.target, Binary | Categorical):
             raise AttributeError("only a single categorical or binary target has classes")
         return class_values(self.target)
