@@ -113,9 +113,11 @@ def test_features_of_every_kind() -> None:
 
 
 def test_features_of_columns_that_say_nothing() -> None:
-    schema = Schema([Continuous("constant"), Continuous("missing")])
     x = torch.tensor([[5.0, torch.nan], [5.0, torch.nan]], dtype=torch.float64)
-    assert Features.of(schema, x)(x).tolist() == [[0, 0], [0, 0]]
+    constant = Schema([Continuous("constant")])
+    assert Features.of(constant, x[:, :1])(x[:, :1]).tolist() == [[0], [0]]
+    with pytest.raises(GSPNError, match="'missing' is missing at every vertex"):
+        Features.of(Schema([Continuous("constant"), Continuous("missing")]), x)
 
 
 def test_a_graph_without_vertices_is_the_empty_sum() -> None:

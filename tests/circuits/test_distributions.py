@@ -450,3 +450,10 @@ def test_every_pair_of_rows_has_its_own_weights() -> None:
     for distribution in every_distribution():
         values = distribution.log_prob(torch.tensor(1.0))
         assert all(a != b for a, b in itertools.combinations(values.tolist(), 2))
+
+
+def test_a_probability_too_small_for_a_float_has_a_logarithm() -> None:
+    family = leaves_for(Categorical("e", ["a", "b"]), 1, 2)
+    natural = {"log_probs": torch.log_softmax(torch.tensor([[[2000.0, 0.0], [1500.0, 0.0]]]).double(), dim=-1)}
+    found = mix(family, natural, torch.tensor([[0.5, 0.5]]).double().log()).log_prob("b")
+    torch.testing.assert_close(found, torch.tensor([-1500 + math.log(0.5)]).double(), rtol=1e-12, atol=0)

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from gspn.attributes import Attribute, Binary, Categorical, Count, Schema
+from gspn.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +30,16 @@ class Features:
 
     @classmethod
     def of(cls, schema: Schema, entries: Tensor) -> Features:
-        """Learn means and deviations from training entries [n, d]; an attribute never observed becomes zeros."""
+        """Learn means and deviations from training entries [n, d]; every attribute must be observed somewhere."""
         fill, spread = {}, {}
         for attribute, column in zip(schema, entries.unbind(1), strict=True):
             known = _columns(attribute, column[~torch.isnan(column)])
-            fill[attribute.name] = known.mean(0) if len(known) else known.new_zeros(known.shape[1])
-            deviation = known.std(correction=0).item() if len(known) else 0.0
+            if not len(known):
+                raise InputError(
+                    f"attribute '{attribute.name}' is missing at every vertex; nothing can be learned of it"
+                )
+            fill[attribute.name] = known.mean(0)
+            deviation = known.std(correction=0).item()
             spread[attribute.name] = deviation if deviation > 0 and known.shape[1] == 1 else 1.0
         return cls(schema, fill, spread)
 

@@ -172,9 +172,10 @@ def mix(leaves: Leaves, natural: Natural, log_weights: Tensor) -> Distribution:
     """The distributions with the given weights [n, C] over one level of C leaves."""
     if isinstance(leaves, CategoricalLeaves | BernoulliLeaves):
         log_probs = natural["log_probs"][0].detach().cpu().double()
-        weighted = torch.softmax(log_weights.detach().cpu().double(), dim=-1)
-        # Probabilities of a table are not products of many: their sum needs no logarithms.
-        return Table(leaves.attribute, torch.log(weighted @ log_probs.exp()))
+        weights = torch.log_softmax(log_weights.detach().cpu().double(), dim=-1)
+        # Category by category: all at once would need room for n · C · K numbers.
+        columns = [torch.logsumexp(weights + of_category, dim=-1) for of_category in log_probs.unbind(-1)]
+        return Table(leaves.attribute, torch.stack(columns, dim=-1))
     return Mixture(leaves, natural, log_weights)
 
 

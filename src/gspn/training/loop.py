@@ -227,10 +227,14 @@ class _Run:
 def _improves(record: dict[str, Any], best: dict[str, Any], monitor: str) -> bool:
     if "validation" not in record:
         return True
-    # Asked this way round, a loss or score that is no number is no improvement.
     if monitor == "score" and record["score"] != best["score"]:
-        return bool(record["score"] > best["score"])
-    return bool(record["validation"] < best["validation"])
+        return _is_below(-record["score"], -best["score"])
+    return _is_below(record["validation"], best["validation"])
+
+
+def _is_below(value: float, best: float) -> bool:
+    """Any number is below what is none."""
+    return value < best or (math.isnan(best) and not math.isnan(value))
 
 
 @torch.no_grad()
