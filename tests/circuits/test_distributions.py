@@ -456,4 +456,4 @@ def test_a_probability_too_small_for_a_float_has_a_logarithm() -> None:
     family = leaves_for(Categorical("e", ["a", "b"]), 1, 2)
     natural = {"log_probs": torch.log_softmax(torch.tensor([[[2000.0, 0.0], [1500.0, 0.0]]]).double(), dim=-1)}
     found = mix(family, natural, torch.tensor([[0.5, 0.5]]).double().log()).log_prob("b")
-    torch.testing.assert_close(found, torch.tensor([-1500 + math.log(0.5)]).double(), rtol=1e-12, atol=0)
+    torch.testing.assert_close(found, torch.tensor([-1500 + math.log(0.5)], dtype=torch.float64), rtol=1e-12, atol=0)
