@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.threads import run_all
+from gspn.kernels.threads import num_parts, run_all
 
 Array = NDArray[Any]
 
@@ -29,13 +30,19 @@ ROUNDS = 12
 WORTHWHILE = 7 / 8
 """Share of classes among the vertices beyond which it is cheaper to compute every vertex by itself."""
 
+ENOUGH = 128
+"""Vertices after which it is clear whether a batch is worth the trouble."""
+
+WORTH_A_THREAD = 10_000
+"""Vertices and edges that are worth a thread of their own."""
+
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _THIRD = np.uint64(32), np.uint64(29)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What the loops over levels run over: a row for every class of vertices, graph by graph, and edges between rows."""
+    """What the loops over levels run over: a row for every class of vertices, graph by graph, and edges between."""
 
     row_ptr: Array
     """[K + 1] row k receives along the edges row_ptr[k] … row_ptr[k + 1] - 1"""
@@ -62,15 +69,13 @@ def rows_alone(row_ptr: Array, source: Array, kind: Array, vertex_ptr: Array, ev
     return Rows(row_ptr, source, kind, share, vertex_ptr, evidence, size, None)
 
 
-def rows_alike(
-    row_ptr: Array, source: Array, kind: Array, vertex_ptr: Array, evidence: Array, dtype: Any, threads: int
-) -> Rows:
+def rows_alike(row_ptr: Array, source: Array, kind: Array, vertex_ptr: Array, evidence: Array, dtype: Any) -> Rows:
     """One row for every class of vertices with equal trees; one row a vertex where classes would be too many."""
     vertices, graphs = len(evidence), len(vertex_ptr) - 1
     given = vertex_ptr, row_ptr, source, kind, evidence
     own, first, degree = (np.empty(vertices, np.int32) for _ in range(3))
     counts = np.zeros((2, graphs + 1), np.int64)
-    _by_graphs(threads, vertex_ptr, row_ptr, partial(_classify, *given, own, first, degree, counts))
+    _by_graphs(vertex_ptr, row_ptr, partial(_classify, *given, own, first, degree, counts))
     graph_ptr, edge_ptr = counts.cumsum(1)
     if graph_ptr[-1] > WORTHWHILE * vertices:
         return rows_alone(row_ptr, source, kind, vertex_ptr, evidence, dtype)
@@ -86,16 +91,16 @@ def rows_alike(
         np.empty(vertices, np.int32),
     )
     results = rows.row_ptr, rows.source, rows.kind, rows.share, rows.evidence, rows.size, rows.row_of
-    _by_graphs(threads, vertex_ptr, row_ptr, partial(_join, *given, own, first, graph_ptr, edge_ptr, *results))
+    _by_graphs(vertex_ptr, row_ptr, partial(_join, *given, own, first, graph_ptr, edge_ptr, *results))
     return rows
 
 
-def _by_graphs(threads: int, vertex_ptr: Array, row_ptr: Array, task: Callable[[int, int], None]) -> None:
+def _by_graphs(vertex_ptr: Array, row_ptr: Array, task: Callable[[int, int], None]) -> None:
     """Run `task(first graph, last graph)` on ranges of about equal work."""
     work = row_ptr[vertex_ptr] + vertex_ptr
-    borders = np.searchsorted(work, work[-1] * np.arange(1, threads) / threads).tolist()
-    borders = [0, *borders, len(vertex_ptr) - 1]
-    run_all([partial(task, borders[i], borders[i + 1]) for i in range(threads)])
+    parts = num_parts(work[-1], WORTH_A_THREAD)
+    borders = [0, *np.searchsorted(work, work[-1] * np.arange(1, parts) / parts).tolist(), len(vertex_ptr) - 1]
+    run_all([partial(task, start, end) for start, end in pairwise(borders)])
 
 
 @compiled
@@ -221,10 +226,12 @@ def _classify(
     for g in range(first_graph, last_graph):
         most = max(most, vertex_ptr[g + 1] - vertex_ptr[g])
     key, mixed, table = np.empty(most, np.uint64), np.empty(most, np.uint64), np.empty(4 * most + 4, np.int32)
+    seen, classes = 0, 0
     for g in range(first_graph, last_graph):
         start, end = vertex_ptr[g], vertex_ptr[g + 1]
-        n, numbers = end - start, own[start:end]
-        found = _refine(start, n, row_ptr, source, kind, evidence, numbers, key, mixed, table)
+        n, numbers, found = end - start, own[start:end], 0
+        if seen < ENOUGH or classes <= WORTHWHILE * seen:
+            found = _refine(start, n, row_ptr, source, kind, evidence, numbers, key, mixed, table)
         if found == 0 or not _check(start, n, row_ptr, source, kind, numbers, first[start:end], degree[start:end]):
             found = n
             for v in range(start, end):
@@ -234,6 +241,7 @@ def _classify(
             for c in range(found):
                 counts[1, g + 1] += degree[start + c]
         counts[0, g + 1] = found
+        seen, classes = seen + n, classes + found
 
 
 @compiled

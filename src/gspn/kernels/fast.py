@@ -27,7 +27,7 @@ from gspn.kernels.alike import Rows, rows_alike, rows_alone
 from gspn.kernels.contract import Levels
 from gspn.kernels.downward import downward
 from gspn.kernels.lanes import WIDTH
-from gspn.kernels.threads import run_all
+from gspn.kernels.threads import num_parts, run_all
 from gspn.kernels.upward import upward
 
 _log = logging.getLogger(__name__)
@@ -36,7 +36,10 @@ _STRETCH = 512
 """Vertices that climb together, if the graphs allow: few enough for their rows to stay in the cache."""
 
 _WORTH_A_THREAD = 4_000
-"""Vertices times levels that are worth a thread of their own."""
+"""Rows times levels that are worth a thread of their own."""
+
+_WORTH_TRANSPOSING_TOGETHER = 20_000
+"""Edges that are sorted by sender sooner by several threads than by one."""
 
 Array = NDArray[Any]
 
@@ -105,10 +108,9 @@ def _work(levels: int, states: int, kinds: int, dtype: torch.dtype, evidence: Te
     number = np.arange(vertices, dtype=np.int32) if evidence is None else evidence.int().numpy()
     edges = batch.row_ptr.numpy(), batch.source.int().numpy(), kind, batch.vertex_ptr.numpy(), number
     working = torch.empty(0, dtype=dtype).numpy().dtype
-    parts = _parts(vertices * levels)
-    rows = rows_alone(*edges, working) if evidence is None else rows_alike(*edges, working, parts)
+    rows = rows_alone(*edges, working) if evidence is None else rows_alike(*edges, working)
     row_ptr, graph_ptr = rows.row_ptr, rows.graph_ptr
-    parts = _parts(len(rows.size) * levels)
+    parts = num_parts(len(rows.size) * levels, _WORTH_A_THREAD)
     cuts, ends = np.empty(len(graph_ptr) + 2 * parts, np.int64), np.empty(parts, np.int64)
     independent = layout.divide(row_ptr, graph_ptr, parts, _STRETCH, cuts, ends)
     if not independent:
@@ -120,11 +122,6 @@ def _work(levels: int, states: int, kinds: int, dtype: torch.dtype, evidence: Te
     ranges = [cuts[start:end] for start, end in pairwise([0, *ends.tolist()])]
     wide = -(-states // WIDTH) * WIDTH
     return _Work(levels, states, wide, kinds, rows, evidence is None, ranges, independent)
-
-
-def _parts(amount: int) -> int:
-    """Threads that are worth their while for a number of rows times levels."""
-    return max(1, min(torch.get_num_threads(), amount // _WORTH_A_THREAD))
 
 
 class _Climb(torch.autograd.Function):
@@ -210,7 +207,7 @@ class _Climb(torch.autograd.Function):
 
 
 def _tabulate(rows: int, *arguments: Any) -> None:
-    parts = _parts(rows)
+    parts = num_parts(rows, _WORTH_A_THREAD)
     borders = [rows * i // parts for i in range(parts + 1)]
     run_all([partial(layout.tabulate, borders[i], borders[i + 1], *arguments) for i in range(parts)])
 
@@ -220,7 +217,7 @@ def _transpose(work: _Work) -> tuple[Array, Array, Array, Array]:
     rows = work.rows
     given = rows.row_ptr, rows.source, rows.kind, rows.share
     by_sender = np.zeros_like(rows.row_ptr), *(np.empty_like(value) for value in given[1:])
-    if work.independent:
+    if work.independent and len(rows.source) > _WORTH_TRANSPOSING_TOGETHER:
         run_all([partial(layout.transpose, cuts[0], cuts[-1], *given, *by_sender) for cuts in work.ranges])
     else:
         layout.transpose(0, len(rows.size), *given, *by_sender)

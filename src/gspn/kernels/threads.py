@@ -1,7 +1,7 @@
 """Compiled work in several threads: those that torch itself computes with.
 
-Threads of OpenMP wait for their next work by spinning, for milliseconds, before they fall asleep; any other thread would
-have to share a processor with them, and a step may take no longer than that. So work is handed to these very threads.
+Threads of OpenMP wait for their next work by spinning, for milliseconds, before they fall asleep. Any other would
+have to share a processor with them, and a step may take no longer than that: so work is handed to these very threads.
 Numba's own threading layers are not used: its OpenMP layer is another OpenMP than torch's and dies in forked children,
 and its work queue ends the process when two Python threads call it at once.
 
@@ -23,6 +23,11 @@ import torch
 _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
 _Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def num_parts(amount: int, worth_a_thread: int) -> int:
+    """How many threads to divide an amount of work among, at most as many as torch uses."""
+    return max(1, min(torch.get_num_threads(), int(amount) // worth_a_thread))
 
 
 def run_all(tasks: Sequence[Callable[[], object]]) -> None:
@@ -60,7 +65,7 @@ def run_all(tasks: Sequence[Callable[[], object]]) -> None:
 
 
 def _find_openmp() -> tuple[Any, Any, Any] | None:
-    """How to start a team of torch's threads, a thread's number in it and its size; None where there is no such thing."""
+    """How to start a team of torch's threads, a thread's number in it and the team's size; None: not to be had."""
     if not torch.backends.openmp.is_available():
         return None
     try:
