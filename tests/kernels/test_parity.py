@@ -234,7 +234,7 @@ def test_gradients_are_derivatives(kinds: int) -> None:
 def test_divided_among_threads(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = prepare(CASES[name], torch.float64)
     theirs = outcome(model, batch, "reference", monkeypatch)
-    monkeypatch.setattr("gspn.kernels.fast._WORTH_A_THREAD", 10)
+    monkeypatch.setattr("gspn.kernels.threads.WORTH_A_THREAD", 10)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     ours = outcome(model, batch, "fast", monkeypatch)
     assert_alike(ours, theirs, TOLERANCE[torch.float64])

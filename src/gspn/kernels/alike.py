@@ -10,19 +10,12 @@ Nothing here knows of levels or states.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.threads import num_parts, run_all
-
-Array = NDArray[Any]
+from gspn.kernels.threads import Team, parts, side_by_side
 
 ROUNDS = 12
 """Refinements after which a graph is left alone: a long path would need as many as it has vertices."""
@@ -33,81 +26,82 @@ WORTHWHILE = 7 / 8
 ENOUGH = 128
 """Vertices after which it is clear whether a batch is worth the trouble."""
 
-WORTH_A_THREAD = 10_000
-"""Vertices and edges that are worth a thread of their own."""
-
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _THIRD = np.uint64(32), np.uint64(29)
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(NamedTuple):
     """What the loops over levels run over: a row for every class of vertices, graph by graph, and edges between."""
 
-    row_ptr: Array
+    row_ptr: Any
     """[K + 1] row k receives along the edges row_ptr[k] … row_ptr[k + 1] - 1"""
-    source: Array
+    source: Any
     """[E] row that sends along each edge"""
-    kind: Array
+    kind: Any
     """[E] edge types; empty where they are not told apart"""
-    share: Array
+    share: Any
     """[E] part of what the receiver hears; all that a row receives adds up to 1"""
-    graph_ptr: Array
+    graph_ptr: Any
     """[G + 1] graph g owns the rows graph_ptr[g] … graph_ptr[g + 1] - 1"""
-    evidence: Array
+    evidence: Any
     """[K] number of each row's evidence"""
-    size: Array
+    size: Any
     """[K] vertices of each row"""
-    row_of: Array | None
-    """[N] row of each vertex; None: one row a vertex, in order"""
-
-
-def rows_alone(row_ptr: Array, source: Array, kind: Array, vertex_ptr: Array, evidence: Array, dtype: Any) -> Rows:
-    """One row a vertex."""
-    share, size = np.empty(len(source), dtype), np.ones(len(evidence), dtype)
-    _share_equally(row_ptr, share)
-    return Rows(row_ptr, source, kind, share, vertex_ptr, evidence, size, None)
-
-
-def rows_alike(row_ptr: Array, source: Array, kind: Array, vertex_ptr: Array, evidence: Array, dtype: Any) -> Rows:
-    """One row for every class of vertices with equal trees; one row a vertex where classes would be too many."""
-    vertices, graphs = len(evidence), len(vertex_ptr) - 1
-    given = vertex_ptr, row_ptr, source, kind, evidence
-    own, first, degree = (np.empty(vertices, np.int32) for _ in range(3))
-    counts = np.zeros((2, graphs + 1), np.int64)
-    _by_graphs(vertex_ptr, row_ptr, partial(_classify, *given, own, first, degree, counts))
-    graph_ptr, edge_ptr = counts.cumsum(1)
-    if graph_ptr[-1] > WORTHWHILE * vertices:
-        return rows_alone(row_ptr, source, kind, vertex_ptr, evidence, dtype)
-    classes, edges = graph_ptr[-1], edge_ptr[-1]
-    rows = Rows(
-        np.zeros(classes + 1, np.int64),
-        np.empty(edges, np.int32),
-        np.empty(edges if len(kind) else 0, np.int32),
-        np.empty(edges, dtype),
-        graph_ptr,
-        np.empty(classes, np.int32),
-        np.zeros(classes, dtype),
-        np.empty(vertices, np.int32),
-    )
-    results = rows.row_ptr, rows.source, rows.kind, rows.share, rows.evidence, rows.size, rows.row_of
-    _by_graphs(vertex_ptr, row_ptr, partial(_join, *given, own, first, graph_ptr, edge_ptr, *results))
-    return rows
-
-
-def _by_graphs(vertex_ptr: Array, row_ptr: Array, task: Callable[[int, int], None]) -> None:
-    """Run `task(first graph, last graph)` on ranges of about equal work."""
-    work = row_ptr[vertex_ptr] + vertex_ptr
-    parts = num_parts(work[-1], WORTH_A_THREAD)
-    borders = [0, *np.searchsorted(work, work[-1] * np.arange(1, parts) / parts).tolist(), len(vertex_ptr) - 1]
-    run_all([partial(task, start, end) for start, end in pairwise(borders)])
+    row_of: Any
+    """[N] row of each vertex; empty: one row a vertex, in order"""
 
 
 @compiled
-def _share_equally(row_ptr: Any, share: Any) -> None:
-    for v in range(len(row_ptr) - 1):
+def rows_alone(row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any) -> Rows:
+    """One row a vertex. Shares and sizes have the dtype of `like`."""
+    share, size = np.empty(len(source), like.dtype), np.ones(len(evidence), like.dtype)
+    for v in range(len(evidence)):
+        part = 1 / max(1, row_ptr[v + 1] - row_ptr[v])
         for e in range(row_ptr[v], row_ptr[v + 1]):
-            share[e] = 1 / (row_ptr[v + 1] - row_ptr[v])
+            share[e] = part
+    return Rows(row_ptr, source, kind, share, vertex_ptr, evidence, size, np.empty(0, np.int32))
+
+
+@compiled
+def rows_alike(team: Team, row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any) -> Rows:
+    """One row for every class of vertices with equal trees; one row a vertex where classes would be too many."""
+    vertices, graphs = len(evidence), len(vertex_ptr) - 1
+    own, first, degree = np.empty(vertices, np.int32), np.empty(vertices, np.int32), np.empty(vertices, np.int32)
+    graph_ptr, edge_ptr = np.zeros(graphs + 1, np.int64), np.zeros(graphs + 1, np.int64)
+    borders = _borders(parts(team, vertices + len(source)), vertex_ptr, row_ptr)
+    given = (borders, vertex_ptr, row_ptr, source, kind, evidence, own, first, graph_ptr, edge_ptr)
+    side_by_side(_classify, team.start, len(borders) - 1, (*given, degree))
+    for g in range(graphs):
+        graph_ptr[g + 1] += graph_ptr[g]
+        edge_ptr[g + 1] += edge_ptr[g]
+    classes, edges = graph_ptr[graphs], edge_ptr[graphs]
+    if classes > WORTHWHILE * vertices:
+        return rows_alone(row_ptr, source, kind, vertex_ptr, evidence, like)
+    rows = Rows(
+        np.zeros(classes + 1, np.int64),
+        np.empty(edges, np.int32),
+        np.empty(min(edges, len(kind)), np.int32),
+        np.empty(edges, like.dtype),
+        graph_ptr,
+        np.empty(classes, np.int32),
+        np.zeros(classes, like.dtype),
+        np.empty(vertices, np.int32),
+    )
+    side_by_side(_join, team.start, len(borders) - 1, (*given, rows))
+    return rows
+
+
+@compiled
+def _borders(number: int, vertex_ptr: Any, row_ptr: Any) -> Any:
+    """Graphs at which ranges of about equal work begin, and their end."""
+    borders, graphs, part = np.empty(number + 1, np.int64), len(vertex_ptr) - 1, 0
+    whole = row_ptr[vertex_ptr[graphs]] + vertex_ptr[graphs]
+    for g in range(graphs):
+        while part < number and (row_ptr[vertex_ptr[g]] + vertex_ptr[g]) * number >= whole * part:
+            borders[part] = g
+            part += 1
+    borders[part:] = graphs
+    return borders
 
 
 @compiled
@@ -206,6 +200,8 @@ def _check(start: int, n: int, row_ptr: Any, source: Any, kind: Any, own: Any, f
 
 @compiled
 def _classify(
+    number: int,
+    borders: Any,
     vertex_ptr: Any,
     row_ptr: Any,
     source: Any,
@@ -213,21 +209,20 @@ def _classify(
     evidence: Any,
     own: Any,
     first: Any,
+    class_counts: Any,
+    edge_counts: Any,
     degree: Any,
-    counts: Any,
-    first_graph: int,
-    last_graph: int,
 ) -> None:
-    """Classes inside each graph: `own` [N] of every vertex, and by class its first vertex and its number of edges.
+    """Classes inside each graph of a range: `own` [N] of every vertex, and by class its first vertex.
 
-    `counts` [2, G + 1] are the numbers of classes and of their edges, behind a 0.
+    The numbers of classes and of their edges are counted by graph, behind a 0.
     """
     most = 0
-    for g in range(first_graph, last_graph):
+    for g in range(borders[number], borders[number + 1]):
         most = max(most, vertex_ptr[g + 1] - vertex_ptr[g])
     key, mixed, table = np.empty(most, np.uint64), np.empty(most, np.uint64), np.empty(4 * most + 4, np.int32)
     seen, classes = 0, 0
-    for g in range(first_graph, last_graph):
+    for g in range(borders[number], borders[number + 1]):
         start, end = vertex_ptr[g], vertex_ptr[g + 1]
         n, numbers, found = end - start, own[start:end], 0
         if seen < ENOUGH or classes <= WORTHWHILE * seen:
@@ -235,17 +230,19 @@ def _classify(
         if found == 0 or not _check(start, n, row_ptr, source, kind, numbers, first[start:end], degree[start:end]):
             found = n
             for v in range(start, end):
-                own[v], first[v], degree[v] = v - start, v, row_ptr[v + 1] - row_ptr[v]
-            counts[1, g + 1] = row_ptr[end] - row_ptr[start]
+                own[v], first[v] = v - start, v
+            edge_counts[g + 1] = row_ptr[end] - row_ptr[start]
         else:
             for c in range(found):
-                counts[1, g + 1] += degree[start + c]
-        counts[0, g + 1] = found
+                edge_counts[g + 1] += degree[start + c]
+        class_counts[g + 1] = found
         seen, classes = seen + n, classes + found
 
 
 @compiled
 def _join(
+    number: int,
+    borders: Any,
     vertex_ptr: Any,
     row_ptr: Any,
     source: Any,
@@ -255,29 +252,21 @@ def _join(
     first: Any,
     graph_ptr: Any,
     edge_ptr: Any,
-    class_ptr: Any,
-    sender: Any,
-    class_kind: Any,
-    share: Any,
-    class_evidence: Any,
-    size: Any,
-    row_of: Any,
-    first_graph: int,
-    last_graph: int,
+    rows: Rows,
 ) -> None:
-    """Fill the arrays of `Rows`: each class receives what its first vertex does, edges from one class made one."""
+    """Fill rows: each class receives what its first vertex does, edges from one class made one."""
     most, kinds = 0, 1
-    for g in range(first_graph, last_graph):
+    for g in range(borders[number], borders[number + 1]):
         most = max(most, graph_ptr[g + 1] - graph_ptr[g])
     for e in range(len(kind)):
         kinds = max(kinds, kind[e] + 1)
     seen = np.full(most * kinds, -1, np.int64)
-    for g in range(first_graph, last_graph):
+    for g in range(borders[number], borders[number + 1]):
         start, classes, edge = vertex_ptr[g], graph_ptr[g], edge_ptr[g]
         alone = graph_ptr[g + 1] - classes == vertex_ptr[g + 1] - start
         for v in range(start, vertex_ptr[g + 1]):
-            row_of[v] = classes + own[v]
-            size[row_of[v]] += 1
+            rows.row_of[v] = classes + own[v]
+            rows.size[classes + own[v]] += 1
         for c in range(graph_ptr[g + 1] - classes):
             v, begin = first[start + c], edge
             part = 1 / max(1, row_ptr[v + 1] - row_ptr[v])
@@ -285,14 +274,14 @@ def _join(
                 u = own[source[e]]
                 at = u * kinds + (kind[e] if len(kind) else 0)
                 if not alone and seen[at] >= begin:
-                    share[seen[at]] += 1
+                    rows.share[seen[at]] += 1
                     continue
                 seen[at] = edge
-                sender[edge], share[edge] = classes + u, 1
+                rows.source[edge], rows.share[edge] = classes + u, 1
                 if len(kind):
-                    class_kind[edge] = kind[e]
+                    rows.kind[edge] = kind[e]
                 edge += 1
             for e in range(begin, edge):
-                share[e] *= part
-            class_ptr[classes + c + 1] = edge
-            class_evidence[classes + c] = evidence[v]
+                rows.share[e] *= part
+            rows.row_ptr[classes + c + 1] = edge
+            rows.evidence[classes + c] = evidence[v]

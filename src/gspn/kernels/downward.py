@@ -7,12 +7,14 @@ two threads write to the same place; what is summed over vertices is summed by e
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gspn.graphs.assembly import compiled
+from gspn.kernels.alike import Rows
 from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store
+from gspn.kernels.layout import Plan, Sizes, pad, transpose, unpad
 from gspn.kernels.rows import (
     CHUNK,
     TILE,
@@ -25,45 +27,102 @@ from gspn.kernels.rows import (
     subtract,
     weighted_sum,
 )
+from gspn.kernels.threads import Team, side_by_side
+from gspn.kernels.upward import Climbed
+
+
+class Given(NamedTuple):
+    """Gradients of what `upward` gives; empty: none."""
+
+    h: Any
+    """[L, K, wide]"""
+    pooled: Any
+    """[G, L, wide]"""
+    log_value: Any
+    """[K]"""
+    root_prior: Any
+    """[K, wide]"""
+
+
+class Found(NamedTuple):
+    """Gradients of what it was given; each part has sums of its own."""
+
+    log_density: Any
+    """[n, L · U · wide]"""
+    transition: Any
+    """[n, (L - 1) · T · C · wide]"""
+    start: Any
+    """[n, wide]"""
 
 
 @compiled
 def downward(
-    cuts: Any,
+    team: Team,
+    plan: Plan,
+    sizes: Sizes,
+    rows: Rows,
+    log_density: Any,
+    transition: Any,
+    climbed: Climbed,
+    given: Given,
+    every_row_its_own: bool,
+) -> Any:
+    """Gradients of log_density, start and transition, flat and without what fills up rows.
+
+    `every_row_its_own`: no two rows have the same evidence.
+    """
+    levels, states, wide, kinds = sizes
+    number = len(plan.ends) - 1
+    found = Found(
+        # Rows whose evidence is their own can share one array.
+        np.zeros((1 if every_row_its_own else number, len(climbed.density)), climbed.density.dtype),
+        np.zeros((number, (levels - 1) * kinds * states * wide)),
+        np.zeros((number, wide)),
+    )
+    messages = np.empty(2 * len(rows.size) * wide, climbed.density.dtype)
+    by_sender, transposed = transpose(team, plan, rows), pad(transition, states, wide, True)
+    known = (plan, sizes, rows, by_sender, log_density, transposed, climbed, given, messages, found)
+    if plan.independent:
+        side_by_side(descend, team.start, number, (0, levels, *known))
+    else:
+        for level in range(levels - 1, -1, -1):
+            side_by_side(descend, team.start, number, (level, level + 1, *known))
+    return (
+        unpad(found.log_density, states, wide, log_density),
+        unpad(found.start, states, wide, log_density),
+        unpad(found.transition, states, wide, log_density),
+    )
+
+
+@compiled
+def descend(
+    part: int,
     first_level: int,
     last_level: int,
-    levels: int,
-    states: int,
-    wide: int,
-    kinds: int,
-    row_ptr: Any,
-    out_ptr: Any,
-    target: Any,
-    out_kind: Any,
-    out_share: Any,
-    graph_ptr: Any,
-    evidence: Any,
-    size: Any,
+    plan: Plan,
+    sizes: Sizes,
+    rows: Rows,
+    by_sender: Rows,
     log_density: Any,
-    density: Any,
-    peak: Any,
     transposed: Any,
-    h: Any,
-    weight: Any,
-    of_h: Any,
-    of_pooled: Any,
-    of_log_value: Any,
-    of_root_prior: Any,
+    climbed: Climbed,
+    given: Given,
     messages: Any,
-    of_log_density: Any,
-    of_transition: Any,
-    of_start: Any,
+    found: Found,
 ) -> None:
-    """Gradients of the levels last_level - 1 … first_level, from those of what `upward` gives (empty: none).
+    """The levels last_level - 1 … first_level of one part's stretches.
 
-    `messages` [2, N, wide] are gradients of the priors at a level and the one above it, by turns.
+    `messages` [2, K, wide] are gradients of the priors at a level and the one above it, by turns.
     """
-    vertices, rows, width = len(row_ptr) - 1, len(peak) // levels, kinds * wide
+    levels, states, wide, kinds = sizes
+    row_ptr, graph_ptr, evidence, size = rows.row_ptr, rows.graph_ptr, rows.evidence, rows.size
+    out_ptr, target, out_kind, out_share = by_sender.row_ptr, by_sender.source, by_sender.kind, by_sender.share
+    density, peak, h, weight = climbed.density, climbed.peak, climbed.h, climbed.weight
+    of_h, of_pooled, of_log_value, of_root_prior = given
+    of_log_density = found.log_density[part % len(found.log_density)]
+    of_transition, of_start = found.transition[part], found.start[part]
+    cuts = plan.cuts[plan.ends[part] : plan.ends[part + 1]]
+    vertices, densities, width = len(size), len(peak) // levels, kinds * wide
     tile, posteriors = np.zeros(TILE * width, h.dtype), np.zeros(TILE * wide, h.dtype)
     inflow = np.zeros(TILE * wide, h.dtype)
     to_start = np.zeros(wide, h.dtype)
@@ -91,7 +150,7 @@ def downward(
                     inflow[:] = 0
                 for r in range(many):
                     v = tile_start + r
-                    at, own, row = r * wide, level * vertices + v, level * rows + item(evidence, v)
+                    at, own, row = r * wide, level * vertices + v, level * densities + item(evidence, v)
                     while v >= item(graph_ptr, graph + 1):
                         graph += 1
                     if len(of_pooled):

@@ -1,99 +1,146 @@
-"""Compiled work in several threads: those that torch itself computes with.
+"""Compiled loops side by side in several threads: those that torch itself computes with.
 
-Threads of OpenMP wait for their next work by spinning, for milliseconds, before they fall asleep. Any other would
-have to share a processor with them, and a step may take no longer than that: so work is handed to these very threads.
-Numba's own threading layers are not used: its OpenMP layer is another OpenMP than torch's and dies in forked children,
-and its work queue ends the process when two Python threads call it at once.
+Threads of OpenMP wait for their next work by spinning, for milliseconds, before they fall asleep. Any others would have
+to share processors with them, and a step may take no longer than that: so work is handed to these very threads, from
+compiled code, without a word of Python. Numba's own threading layers are not used: its OpenMP layer is another OpenMP
+than torch's and dies in forked children, and its work queue ends the process when two Python threads call it at once.
 
-Where torch computes with something else, and in a forked child, which inherits none of its parent's threads, a pool of
-our own does the work.
+Where torch computes with something else, and in a forked child, which inherits none of its parent's threads, the
+calling thread does the work alone.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic as numba_intrinsic
 
-_lock = Lock()
-_pool: ThreadPoolExecutor | None = None
-_Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+from gspn.graphs.assembly import compiled
 
-
-def num_parts(amount: int, worth_a_thread: int) -> int:
-    """How many threads to divide an amount of work among, at most as many as torch uses."""
-    return max(1, min(torch.get_num_threads(), int(amount) // worth_a_thread))
+intrinsic: Callable[[Any], Any] = numba_intrinsic  # whose callers give no typing context
 
 
-def run_all(tasks: Sequence[Callable[[], object]]) -> None:
-    """Run all tasks side by side, at least one of them in the calling thread; returns when all are done.
-
-    They should spend their time in compiled functions that release the interpreter's lock.
-    """
-    errors: list[BaseException] = []
-
-    def run(task: Callable[[], object]) -> None:
-        try:
-            task()
-        except BaseException as error:
-            errors.append(error)
-
-    if len(tasks) == 1:
-        run(tasks[0])
-    elif _openmp is not None:
-        start, number, size = _openmp
-
-        def body(_: object) -> None:
-            # The team may be smaller than was asked for.
-            for task in tasks[number() :: size()]:
-                run(task)
-
-        start(_Body(body), None, len(tasks), 0)
-    elif tasks:
-        others = [_threads().submit(run, task) for task in tasks[1:]]
-        run(tasks[0])
-        # The tasks write into arrays of the caller: nothing may go on when this function is left.
-        for other in others:
-            other.exception()
-    if errors:
-        raise errors[0]
+WORTH_A_THREAD = 4_000
+"""Rows of a level, or as many vertices and edges, that are worth a thread of their own."""
 
 
-def _find_openmp() -> tuple[Any, Any, Any] | None:
-    """How to start a team of torch's threads, a thread's number in it and the team's size; None: not to be had."""
+class Team(NamedTuple):
+    """Threads at hand, as compiled code wants to know them."""
+
+    start: int
+    """Address of the function that starts them; 0: there is none."""
+    threads: int
+    worth_a_thread: int
+
+
+def team() -> Team:
+    """As many threads as torch uses."""
+    return Team(_start, torch.get_num_threads() if _start else 1, WORTH_A_THREAD)
+
+
+@compiled
+def parts(team: Team, amount: int) -> int:
+    """How many threads to divide an amount of work among."""
+    return max(1, min(team.threads, amount // team.worth_a_thread))
+
+
+def _address() -> int:
     if not torch.backends.openmp.is_available():
-        return None
+        return 0
     try:
-        library = ctypes.CDLL(None)  # what the process has loaded, torch's libraries among it
-        start, number, size = library.GOMP_parallel, library.omp_get_thread_num, library.omp_get_num_threads
+        start = ctypes.CDLL(None).GOMP_parallel  # among what the process has loaded are torch's libraries
     except (OSError, AttributeError, TypeError):
-        return None
-    start.argtypes = _Body, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint
-    start.restype = None
-    return start, number, size
+        return 0
+    return ctypes.cast(start, ctypes.c_void_p).value or 0
 
 
-_openmp = _find_openmp()
-
-
-def _threads() -> ThreadPoolExecutor:
-    global _pool
-    with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="gspn")
-        return _pool
+_start = _address()
 
 
 def _forget() -> None:
-    """A forked child has inherited the pools but none of their threads."""
-    global _pool, _lock, _openmp
-    _pool, _lock, _openmp = None, Lock(), None
+    global _start
+    _start = 0
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+@intrinsic
+def side_by_side(typing: Any, loop: Any, start: Any, tasks: Any, given: Any) -> Any:
+    """loop(number, *given) for the numbers 0 … tasks - 1, in as many threads; returns when all are done.
+
+    `loop` is a compiled function that returns nothing, `start` a team's; 0: one after the other.
+    """
+    argument_types = types.intp, *(types.unliteral(kind) for kind in given.types)
+    signature = loop.get_call_type(typing, argument_types, {})
+    compiled_loop = loop.dispatcher.get_compile_result(signature)
+
+    def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        start_value, tasks_value, given_value = arguments[1:]
+        number_type, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+        # What all threads see: the next number, the number of tasks, the arguments.
+        shared_type = ir.LiteralStructType([number_type, number_type, given_value.type])
+        shared = cgutils.alloca_once(builder, shared_type)
+        for place, value in enumerate((number_type(0), tasks_value, _lent(builder, given, given_value))):
+            builder.store(value, cgutils.gep_inbounds(builder, shared, 0, place))
+
+        # What each of them does: take a number until there are none.
+        name = builder.module.get_unique_name(f"{builder.function.name}.body")
+        body = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [pointer]), name)
+        body.linkage = "internal"
+        inner = ir.IRBuilder(body.append_basic_block("entry"))
+        take, work, done = (body.append_basic_block(block) for block in ("take", "work", "done"))
+        ours = inner.bitcast(body.args[0], shared_type.as_pointer())
+        count, values = (inner.load(cgutils.gep_inbounds(inner, ours, 0, place)) for place in (1, 2))
+        function = context.declare_function(inner.module, compiled_loop.fndesc)
+        inner.branch(take)
+        inner.position_at_end(take)
+        number = inner.atomic_rmw("add", cgutils.gep_inbounds(inner, ours, 0, 0), number_type(1), "monotonic")
+        inner.cbranch(inner.icmp_signed("<", number, count), work, done)
+        inner.position_at_end(work)
+        items = [inner.extract_value(values, place) for place in range(len(given.types))]
+        context.call_conv.call_function(inner, function, signature.return_type, argument_types, (number, *items))
+        inner.branch(take)
+        inner.position_at_end(done)
+        inner.ret_void()
+        context.active_code_library.add_linking_library(compiled_loop.library)
+
+        data = builder.bitcast(shared, pointer)
+        word = ir.IntType(32)
+        start_type = ir.FunctionType(ir.VoidType(), [pointer, pointer, word, word]).as_pointer()
+        alone = builder.or_(
+            builder.icmp_signed("==", start_value, number_type(0)),
+            builder.icmp_signed("==", tasks_value, number_type(1)),
+        )
+        with builder.if_else(alone) as (then, otherwise):
+            with then:
+                builder.call(body, [data])
+            with otherwise:
+                task = builder.bitcast(body, pointer)
+                amount = builder.trunc(tasks_value, word)
+                builder.call(builder.inttoptr(start_value, start_type), [task, data, amount, word(0)])
+        return context.get_dummy_value()
+
+    return types.void(loop, types.intp, types.intp, given), generate
+
+
+def _lent(builder: Any, kind: Any, value: Any) -> Any:
+    """Arrays that nobody counts references to: the caller keeps them alive.
+
+    Otherwise all threads would count, in the same places of memory, and spend most of their time waiting for these.
+    """
+    if isinstance(kind, types.Array):
+        counter = builder.extract_value(value, 0)
+        return builder.insert_value(value, ir.Constant(counter.type, None), 0)
+    if isinstance(kind, types.BaseTuple):
+        for place, item_kind in enumerate(kind.types):
+            item = _lent(builder, item_kind, builder.extract_value(value, place))
+            value = builder.insert_value(value, item, place)
+    return value

@@ -1,6 +1,6 @@
 """The compiled loop upward: posteriors of every level, vertex by vertex.
 
-It works on stretches of vertices, cuts[i] … cuts[i + 1] - 1. Where no edge leaves a stretch, it can climb through all
+It works on stretches of rows, cuts[i] … cuts[i + 1] - 1. Where no edge leaves a stretch, it can climb through all
 levels by itself while its rows stay in the cache.
 
 Posteriors are products of prior and density, not exponentials of sums: densities are known beforehand, relative to the
@@ -11,13 +11,16 @@ smallest numbers there are, the same is computed in log space, so nothing is los
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gspn.graphs.assembly import compiled
+from gspn.kernels.alike import Rows
 from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store, total
+from gspn.kernels.layout import Plan, Sizes, pad, tabulate
 from gspn.kernels.rows import CHUNK, TILE, copy_row, flush, gather, graph_of, multiply
+from gspn.kernels.threads import Team, side_by_side
 
 
 @compiled
@@ -38,39 +41,69 @@ def _in_log_space(
     return most + math.log(summed)
 
 
+class Climbed(NamedTuple):
+    """What the loop upward leaves behind."""
+
+    density: Any
+    """[L, U, wide] densities relative to the largest among the states"""
+    peak: Any
+    """[L, U] logarithm of the largest"""
+    h: Any
+    """[L, K, wide] posteriors"""
+    weight: Any
+    """[L, K] sum of products before they are normalised, relative to the largest density; where that underflows, its
+    (negative) logarithm"""
+    root_prior: Any
+    """[K, wide]"""
+    log_value: Any
+    """[K]"""
+    pooled: Any
+    """[n, G · L · wide] posteriors summed over each graph's vertices, in n parts"""
+
+
 @compiled
-def upward(
-    cuts: Any,
+def upward(team: Team, plan: Plan, sizes: Sizes, rows: Rows, log_density: Any, start: Any, transition: Any) -> Climbed:
+    """Climb from level 0 to the root; log_density [L, U, C], start [C] and transition [L-1, T, C, C] are flat."""
+    levels, states, wide, _ = sizes
+    count, number = len(rows.size), len(plan.ends) - 1
+    density, peak = tabulate(team, states, wide, log_density)
+    climbed = Climbed(
+        density,
+        peak,
+        np.empty(levels * count * wide, density.dtype),
+        np.empty(levels * count, density.dtype),
+        np.empty(count * wide, density.dtype),
+        np.empty(count, density.dtype),
+        np.zeros((1 if plan.independent else number, (len(rows.graph_ptr) - 1) * levels * wide)),
+    )
+    given = (plan, sizes, rows, log_density, pad(start, states, wide, False), pad(transition, states, wide, False))
+    if plan.independent:
+        side_by_side(climb, team.start, number, (0, levels, *given, climbed))
+    else:
+        for level in range(levels):
+            side_by_side(climb, team.start, number, (level, level + 1, *given, climbed))
+    return climbed
+
+
+@compiled
+def climb(
+    part: int,
     first_level: int,
     last_level: int,
-    levels: int,
-    states: int,
-    wide: int,
-    kinds: int,
-    row_ptr: Any,
-    source: Any,
-    kind: Any,
-    share: Any,
-    graph_ptr: Any,
-    evidence: Any,
-    size: Any,
+    plan: Plan,
+    sizes: Sizes,
+    rows: Rows,
     log_density: Any,
-    density: Any,
-    peak: Any,
     start: Any,
     transition: Any,
-    h: Any,
-    weight: Any,
-    root_prior: Any,
-    log_value: Any,
-    pooled: Any,
+    climbed: Climbed,
 ) -> None:
-    """Posteriors `h` [L, N, wide] of the levels first_level … last_level - 1, and sums of them over graphs, `pooled`.
-
-    `weight` [L, N] is the sum of products before they are normalised, relative to the largest density; where that
-    underflows, its (negative) logarithm.
-    """
-    vertices, rows, width = len(row_ptr) - 1, len(peak) // levels, kinds * wide
+    """The levels first_level … last_level - 1 of one part's stretches; `start` and `transition` are filled up."""
+    levels, states, wide, kinds = sizes
+    row_ptr, source, kind, share, graph_ptr, evidence, size, _ = rows
+    density, peak, h, weight, root_prior, log_value, pooled = climbed
+    cuts, sums_of_graphs = plan.cuts[plan.ends[part] : plan.ends[part + 1]], pooled[part % len(pooled)]
+    vertices, densities, width = len(size), len(peak) // levels, kinds * wide
     tile, priors = np.zeros(TILE * width, h.dtype), np.zeros(TILE * wide, h.dtype)
     sums = np.zeros(wide, h.dtype)
     tiny, least = fill(h, np.finfo(h.dtype).tiny), np.finfo(h.dtype).tiny ** 0.5
@@ -91,7 +124,7 @@ def upward(
                     v = tile_start + r
                     if level == 0 or item(row_ptr, v) == item(row_ptr, v + 1):
                         copy_row(start, 0, priors, r * wide, wide)
-                    row, own, at = level * rows + item(evidence, v), level * vertices + v, r * wide
+                    row, own, at = level * densities + item(evidence, v), level * vertices + v, r * wide
                     sum_of_lanes = fill(h, 0)
                     for b in range(0, wide, WIDTH):
                         product = (load(priors, at + b) + tiny) * load(density, row * wide + b)
@@ -111,7 +144,7 @@ def upward(
                         copy_row(priors, at, root_prior, v * wide, wide)
                         log_value[v] = peak[row] + (math.log(weight[own]) if weight[own] > 0 else weight[own])
                     if v >= item(graph_ptr, graph + 1) or summed == CHUNK:
-                        flush(sums, pooled, (graph * levels + level) * wide)
+                        flush(sums, sums_of_graphs, (graph * levels + level) * wide)
                         summed = 0
                         while v >= item(graph_ptr, graph + 1):
                             graph += 1
@@ -119,4 +152,4 @@ def upward(
                     for b in range(0, wide, WIDTH):
                         store(sums, b, load(sums, b) + count * load(h, own * wide + b))
                     summed += 1
-            flush(sums, pooled, (graph * levels + level) * wide)
+            flush(sums, sums_of_graphs, (graph * levels + level) * wide)
