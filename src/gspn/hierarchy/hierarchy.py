@@ -32,14 +32,24 @@ from gspn.kernels.reference import reference
 class Evaluation:
     """What one pass gives for the N vertices of a batch."""
 
-    log_likelihood: Tensor
-    """[N] log P(observed entries of v, hidden ones included | tree below the root)"""
-    log_visible: Tensor
-    """[N] log P(visible entries of v | tree below the root); equals log_likelihood where nothing is hidden"""
-    vertex_ptr: Tensor
-    """[G + 1] graph g owns the vertices vertex_ptr[g] … vertex_ptr[g + 1] - 1"""
     levels: Levels
     """Priors and posteriors as the kernel gives them"""
+    visible: Tensor
+    """[N, d] the evidence"""
+    vertex_ptr: Tensor
+    """[G + 1] graph g owns the vertices vertex_ptr[g] … vertex_ptr[g + 1] - 1"""
+    with_hidden: Tensor | None = None
+    """[N] `log_likelihood` where something is hidden; None where nothing is"""
+
+    @property
+    def log_likelihood(self) -> Tensor:
+        """[N] log P(observed entries of v, hidden ones included | tree below the root)."""
+        return self.log_visible if self.with_hidden is None else self.with_hidden
+
+    @property
+    def log_visible(self) -> Tensor:
+        """[N] log P(visible entries of v | tree below the root); equals log_likelihood where nothing is hidden."""
+        return _where_any(self.levels.at_vertices(self.levels.log_value), self.visible)
 
     @property
     def posteriors(self) -> Tensor:
@@ -61,7 +71,7 @@ class Evaluation:
         """[G, L, S, C] posteriors summed over the vertices of each graph."""
         if self.levels.graph_sums is not None:
             return self.levels.graph_sums
-        graph = torch.repeat_interleave(self.vertex_ptr.diff(), output_size=len(self.log_visible))
+        graph = torch.repeat_interleave(self.vertex_ptr.diff(), output_size=len(self.visible))
         # In double precision: a graph may have a million vertices.
         posteriors = self.posteriors
         sums = posteriors.new_zeros(len(self.vertex_ptr) - 1, *posteriors.shape[1:], dtype=torch.float64)
@@ -138,14 +148,13 @@ class Hierarchy(nn.Module):
         batch = batch.to(self.raw_prior.device)
         naturals, visible = self.naturals(), batch.visible
         levels = self._climb(naturals, visible, batch)
-        log_visible = _where_any(levels.at_vertices(levels.log_value), visible)
-        log_likelihood = log_visible
+        with_hidden = None
         if batch.hidden is not None:
             everything = self._inputs([at_level(natural, -1) for natural in naturals], batch.x)
             root_prior = levels.at_vertices(levels.root_prior)
             log_value = self.template.log_value(everything[0], log_weight(root_prior))
-            log_likelihood = _where_any(log_value, batch.x)
-        return Evaluation(log_likelihood, log_visible, batch.vertex_ptr, levels)
+            with_hidden = _where_any(log_value, batch.x)
+        return Evaluation(levels, visible, batch.vertex_ptr, with_hidden)
 
     def _climb(self, naturals: list[Natural], visible: Tensor, batch: Batch) -> Levels:
         prior, transitions = self.prior(), self.transitions()

@@ -22,19 +22,21 @@ def distinct_rows(x: Tensor) -> tuple[Tensor, Tensor | None]:
     """
     # Each thread sums gradients for all distinct rows; together that should not exceed one row a vertex.
     most = len(x) // (2 * torch.get_num_threads())
-    bits = x.contiguous().numpy().view(np.int64)
-    number, first = np.empty(len(bits), np.int32), np.empty(most, np.int32)
-    places = 1 << max(4, (2 * most - 1).bit_length())
-    found = _number(bits, first, number, np.full(places, -1, np.int32))
-    if found < 0:
+    bits = x.contiguous().view(torch.int64).numpy()
+    found, number = _number(bits, most)
+    if len(number) < len(bits):
         return x, None
-    return x[torch.from_numpy(first[:found])], torch.from_numpy(number)
+    return torch.from_numpy(found).view(torch.float64), torch.from_numpy(number)
 
 
 @compiled
-def _number(rows: Any, first: Any, number: Any, table: Any) -> int:
-    """Number rows by an open hash table of at least twice as many places as there may be distinct rows."""
-    found, columns, mask = 0, rows.shape[1], np.uint64(len(table) - 1)
+def _number(rows: Any, most: int) -> Any:
+    """The distinct rows and the numbers of all rows; no numbers if more than `most` are distinct."""
+    columns, places = rows.shape[1], 16
+    while places < 2 * most:
+        places *= 2
+    table, mask = np.full(places, -1, np.int32), np.uint64(places - 1)
+    number, first, found = np.empty(len(rows), np.int32), np.empty(most, np.int32), 0
     for i in range(len(rows)):
         key = np.uint64(0)
         for k in range(columns):
@@ -44,8 +46,8 @@ def _number(rows: Any, first: Any, number: Any, table: Any) -> int:
         while True:
             candidate = table[place]
             if candidate < 0:
-                if found == len(first):
-                    return -1
+                if found == most:
+                    return rows[:0], number[:0]
                 table[place], first[found], number[i] = found, i, found
                 found += 1
                 break
@@ -56,4 +58,7 @@ def _number(rows: Any, first: Any, number: Any, table: Any) -> int:
                 number[i] = candidate
                 break
             place = (place + np.uint64(1)) & mask
-    return found
+    distinct = np.empty((found, columns), np.int64)
+    for i in range(found):
+        distinct[i] = rows[first[i]]
+    return distinct, number

@@ -14,7 +14,7 @@ import numpy as np
 from gspn.graphs.assembly import compiled
 from gspn.kernels.alike import Rows
 from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store
-from gspn.kernels.layout import Plan, Sizes, pad, transpose, unpad
+from gspn.kernels.layout import Plan, Sizes, add_up, pad, transpose
 from gspn.kernels.rows import (
     CHUNK,
     TILE,
@@ -32,16 +32,16 @@ from gspn.kernels.upward import Climbed
 
 
 class Given(NamedTuple):
-    """Gradients of what `upward` gives; empty: none."""
+    """Gradients of what `upward` gives, flat; empty: none."""
 
     h: Any
-    """[L, K, wide]"""
-    pooled: Any
-    """[G, L, wide]"""
+    """[L, K, C]"""
+    graph_sums: Any
+    """[G, L, C]"""
     log_value: Any
     """[K]"""
     root_prior: Any
-    """[K, wide]"""
+    """[K, C]"""
 
 
 class Found(NamedTuple):
@@ -81,17 +81,24 @@ def downward(
     )
     messages = np.empty(2 * len(rows.size) * wide, climbed.density.dtype)
     by_sender, transposed = transpose(team, plan, rows), pad(transition, states, wide, True)
-    known = (plan, sizes, rows, by_sender, log_density, transposed, climbed, given, messages, found)
+    padded = Given(
+        pad(given.h, states, wide, False),
+        pad(given.graph_sums, states, wide, False),
+        given.log_value,
+        pad(given.root_prior, states, wide, False),
+    )
+    known = (plan, sizes, rows, by_sender, log_density, transposed, climbed, padded, messages, found)
     if plan.independent:
         side_by_side(descend, team.start, number, (0, levels, *known))
     else:
         for level in range(levels - 1, -1, -1):
             side_by_side(descend, team.start, number, (level, level + 1, *known))
-    return (
-        unpad(found.log_density, states, wide, log_density),
-        unpad(found.start, states, wide, log_density),
-        unpad(found.transition, states, wide, log_density),
-    )
+    of_log_density, of_start = np.empty_like(log_density), np.empty(states, log_density.dtype)
+    of_transition = np.empty_like(transition)
+    add_up(found.log_density, states, wide, of_log_density)
+    add_up(found.start, states, wide, of_start)
+    add_up(found.transition, states, wide, of_transition)
+    return of_log_density, of_start, of_transition
 
 
 @compiled
@@ -110,7 +117,7 @@ def descend(
     messages: Any,
     found: Found,
 ) -> None:
-    """The levels last_level - 1 … first_level of one part's stretches.
+    """The levels last_level - 1 … first_level of one part's stretches; what is given is filled up.
 
     `messages` [2, K, wide] are gradients of the priors at a level and the one above it, by turns.
     """

@@ -24,7 +24,7 @@ from gspn.kernels.alike import Rows, rows_alike, rows_alone
 from gspn.kernels.contract import Levels
 from gspn.kernels.downward import Given, downward
 from gspn.kernels.lanes import WIDTH
-from gspn.kernels.layout import Plan, Sizes, divide, pad
+from gspn.kernels.layout import Plan, Sizes, divide
 from gspn.kernels.threads import Team, team
 from gspn.kernels.upward import Climbed, upward
 
@@ -34,7 +34,6 @@ Array = NDArray[Any]
 
 _upward: Callable[..., Climbed] = upward
 _downward: Callable[..., tuple[Array, Array, Array]] = downward
-_pad: Callable[..., Array] = pad
 
 
 class _Notice(event.Listener):
@@ -109,16 +108,15 @@ class _Climb(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         levels, states, wide, _ = work.sizes
+        count, graphs = len(work.rows.size), len(work.rows.graph_ptr) - 1
         climbed = _upward(*work[:4], _flat(log_density), _flat(prior), _flat(transitions))
         ctx.save_for_backward(log_density, prior, transitions)
         ctx.work, ctx.climbed = work, climbed
-        pooled = climbed.pooled[0] if len(climbed.pooled) == 1 else climbed.pooled.sum(0)
-        sums = torch.from_numpy(pooled).to(log_density.dtype)
         return (
-            torch.from_numpy(climbed.h).view(levels, -1, 1, wide)[..., :states].transpose(0, 1),
-            torch.from_numpy(climbed.root_prior).view(-1, 1, wide)[..., :states],
+            torch.from_numpy(climbed.h).as_strided((count, levels, 1, states), (wide, count * wide, wide, 1)),
+            torch.from_numpy(climbed.root_prior).as_strided((count, 1, states), (wide, wide, 1)),
             torch.from_numpy(climbed.log_value),
-            sums.view(-1, levels, 1, wide)[..., :states],
+            torch.from_numpy(climbed.graph_sums).view(graphs, levels, 1, states),
         )
 
     @staticmethod
@@ -133,13 +131,9 @@ class _Climb(torch.autograd.Function):
         work: _Work = ctx.work
         log_density, prior, transitions = ctx.saved_tensors
         none = _flat(log_density)[:0]
-
-        def padded(gradient: Tensor | None) -> Array:
-            return none if gradient is None else _pad(_flat(gradient), work.sizes.states, work.sizes.wide, False)
-
         by_level = None if of_posteriors is None else of_posteriors.transpose(0, 1)
-        of_log_values = none if of_log_value is None else _flat(of_log_value)
-        given = Given(padded(by_level), padded(of_sums), of_log_values, padded(of_root_prior))
+        gradients = by_level, of_sums, of_log_value, of_root_prior
+        given = Given(*(none if gradient is None else _flat(gradient) for gradient in gradients))
         logs, theta = _flat(log_density), _flat(transitions)
         found = _downward(*work[:4], logs, theta, ctx.climbed, given, work.every_row_its_own)
         of_log_density, of_prior, of_transitions = (torch.from_numpy(value) for value in found)

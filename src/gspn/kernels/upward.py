@@ -18,7 +18,7 @@ import numpy as np
 from gspn.graphs.assembly import compiled
 from gspn.kernels.alike import Rows
 from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store, total
-from gspn.kernels.layout import Plan, Sizes, pad, tabulate
+from gspn.kernels.layout import Plan, Sizes, add_up, pad, tabulate
 from gspn.kernels.rows import CHUNK, TILE, copy_row, flush, gather, graph_of, multiply
 from gspn.kernels.threads import Team, side_by_side
 
@@ -59,13 +59,15 @@ class Climbed(NamedTuple):
     """[K]"""
     pooled: Any
     """[n, G · L · wide] posteriors summed over each graph's vertices, in n parts"""
+    graph_sums: Any
+    """[G, L, C] the sum of these parts"""
 
 
 @compiled
 def upward(team: Team, plan: Plan, sizes: Sizes, rows: Rows, log_density: Any, start: Any, transition: Any) -> Climbed:
     """Climb from level 0 to the root; log_density [L, U, C], start [C] and transition [L-1, T, C, C] are flat."""
     levels, states, wide, _ = sizes
-    count, number = len(rows.size), len(plan.ends) - 1
+    count, graphs, number = len(rows.size), len(rows.graph_ptr) - 1, len(plan.ends) - 1
     density, peak = tabulate(team, states, wide, log_density)
     climbed = Climbed(
         density,
@@ -74,7 +76,8 @@ def upward(team: Team, plan: Plan, sizes: Sizes, rows: Rows, log_density: Any, s
         np.empty(levels * count, density.dtype),
         np.empty(count * wide, density.dtype),
         np.empty(count, density.dtype),
-        np.zeros((1 if plan.independent else number, (len(rows.graph_ptr) - 1) * levels * wide)),
+        np.zeros((1 if plan.independent else number, graphs * levels * wide)),
+        np.empty(graphs * levels * states, density.dtype),
     )
     given = (plan, sizes, rows, log_density, pad(start, states, wide, False), pad(transition, states, wide, False))
     if plan.independent:
@@ -82,6 +85,7 @@ def upward(team: Team, plan: Plan, sizes: Sizes, rows: Rows, log_density: Any, s
     else:
         for level in range(levels):
             side_by_side(climb, team.start, number, (level, level + 1, *given, climbed))
+    add_up(climbed.pooled, states, wide, climbed.graph_sums)
     return climbed
 
 
@@ -101,7 +105,7 @@ def climb(
     """The levels first_level … last_level - 1 of one part's stretches; `start` and `transition` are filled up."""
     levels, states, wide, kinds = sizes
     row_ptr, source, kind, share, graph_ptr, evidence, size, _ = rows
-    density, peak, h, weight, root_prior, log_value, pooled = climbed
+    density, peak, h, weight, root_prior, log_value, pooled, _ = climbed
     cuts, sums_of_graphs = plan.cuts[plan.ends[part] : plan.ends[part + 1]], pooled[part % len(pooled)]
     vertices, densities, width = len(size), len(peak) // levels, kinds * wide
     tile, priors = np.zeros(TILE * width, h.dtype), np.zeros(TILE * wide, h.dtype)
