@@ -14,7 +14,7 @@ from gspn.kernels.alike import Rows
 from gspn.kernels.lanes import WIDTH, exp_negative, fill, larger, largest, load, store
 from gspn.kernels.threads import Team, parts, side_by_side
 
-STRETCH = 512
+STRETCH = 128
 """Rows that climb together, if the graphs allow: few enough to stay in the cache."""
 
 
