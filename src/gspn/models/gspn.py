@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -19,12 +19,14 @@ from gspn.circuits.structure import Unit
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
 from gspn.graphs.draws import keyed_generator
+from gspn.graphs.edits import edit
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for
 from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_structure, check_training
-from gspn.models.compatibility import check_edge_types, check_magnitudes
+from gspn.models.compatibility import check_edge_types, check_magnitudes, check_values
 from gspn.queries.likelihood import leave_one_out_nll, log_likelihood, log_prob_hidden
+from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
 from gspn.training import Checkpoint, Processes, Progress, Settings, Validate, join_processes, mean_loss, train
 from gspn.training.files import digest
 
@@ -326,11 +328,70 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
         """
         ask = log_prob_hidden if leave_one_out else log_likelihood
-        if vertices is None:
-            return self._ask(graphs, lambda batch: ask(self.hierarchy, batch, torch.arange(batch.num_vertices)))
-        if not is_single_graph(graphs):
-            raise InputError("vertices can be chosen in one graph only, not in a sequence of graphs")
-        return self._ask(graphs, lambda batch: ask(self.hierarchy, batch, _numbers(vertices, batch.num_vertices)))
+        return self._ask_some(graphs, vertices, lambda batch, some: ask(self.hierarchy, batch, some))
+
+    def what_if(
+        self,
+        graph: Data,
+        changes: Mapping[int, Mapping[str, Any]] | None = None,
+        add_edges: Iterable[Any] | None = None,
+        remove_edges: Iterable[Any] | None = None,
+        leave_one_out: bool = False,
+        directed: bool | None = None,
+    ) -> WhatIf:
+        """Log-likelihoods of the vertices before and after changes, all made at once: `{4: {"element": "O"}}`.
+
+        `changes` gives values by vertex and attribute, as the schema has them; None is unknown. Sides are compared over
+        entries observed on both; an entry that one side does not know is not scored at its own vertex, but others hear
+        it. With `leave_one_out` every vertex is judged given the others, else by the paper's pseudo-likelihood.
+
+        An edge is (source, target) or (source, target, type), one occurrence of it; a model that tells edge types apart
+        needs the type of an added edge. A graph in which every edge has its opposite, of the same type, stays so: what
+        is said of an edge is said of its opposite, too. `directed=True` takes edges just as they are listed, and
+        `directed=False` adds the opposites in any graph.
+        """
+        self._require_fitted()
+        if not is_single_graph(graph):
+            raise InputError(f"what_if compares two versions of one graph, a Data; got {type(graph).__name__}")
+        before = self._pack(graph)
+        edited = edit(
+            before[0],
+            self.schema,
+            changes,
+            add_edges,
+            remove_edges,
+            directed=directed,
+            num_edge_types=self.num_edge_types,
+        )
+        after = self._pack(edited.graph)
+        for dataset in (before, after):
+            check_magnitudes(self.hierarchy, dataset)
+        old, new = (dataset.batch(torch.arange(1)) for dataset in (before, after))
+        return what_if(self.hierarchy, old, new, edited.revalued, edited.rewired, leave_one_out)
+
+    def what_if_all(
+        self,
+        graphs: Graphs,
+        attribute: str,
+        vertices: Sequence[int] | Tensor | None = None,
+        leave_one_out: bool = False,
+        values: Sequence[Any] | Tensor | None = None,
+    ) -> Any:
+        """[N, K] change of the graph's total for every single replacement of an entry: `what_if(…).total` for all.
+
+        Columns are the categories in schema order, False and True, or the given `values`, which continuous attributes
+        and counts need. `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
+        """
+        column, codes = replacements_of(self.schema, attribute, values)
+        self._require_fitted()
+        check_values(self.hierarchy, column, codes)
+        return self._ask_some(
+            graphs,
+            vertices,
+            lambda batch, some: what_if_all(
+                self.hierarchy, batch, column, codes, some, leave_one_out, self._chunk_size()
+            ),
+        )
 
     def posteriors(self, graphs: Graphs) -> Any:
         """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
@@ -343,6 +404,16 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
     def transform(self, graphs: Graphs) -> Any:
         """The same as `embed`, under the name that pipelines use."""
         return self.embed(graphs)
+
+    def _ask_some(
+        self, graphs: Graphs, vertices: Sequence[int] | Tensor | None, answer: Callable[[Batch, Tensor], Tensor]
+    ) -> Any:
+        """Answers for all vertices, or for those asked for in one graph."""
+        if vertices is None:
+            return self._ask(graphs, lambda batch: answer(batch, torch.arange(batch.num_vertices)))
+        if not is_single_graph(graphs):
+            raise InputError("vertices can be chosen in one graph only, not in a sequence of graphs")
+        return self._ask(graphs, lambda batch: answer(batch, _numbers(vertices, batch.num_vertices)))
 
     @torch.no_grad()
     def _ask(self, graphs: Graphs, answer: Callable[[Batch], Tensor]) -> Any:
