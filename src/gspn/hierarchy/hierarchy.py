@@ -134,16 +134,12 @@ class Hierarchy(nn.Module):
         log_visible = _where_any(levels.log_value, visible)
         log_likelihood = log_visible
         if batch.hidden is not None:
-            log_likelihood = self.root_log_value(batch.x, levels.root_prior, naturals)
+            everything = self._inputs([at_level(natural, -1) for natural in naturals], batch.x)
+            log_value = self.template.log_value(everything[0], log_weight(levels.root_prior))
+            log_likelihood = _where_any(log_value, batch.x)
         return Evaluation(
             log_likelihood, levels.posteriors, log_visible, levels.root_prior, batch.vertex_ptr, levels.graph_sums
         )
-
-    def root_log_value(self, x: Tensor, prior: Tensor, naturals: list[Natural] | None = None) -> Tensor:
-        """[N] log P(entries x [N, d]) at roots with the given priors [N, S, C]; what is NaN in x is not scored."""
-        x = x.to(prior.device)
-        root = [at_level(natural, -1) for natural in (self.naturals() if naturals is None else naturals)]
-        return _where_any(self.template.log_value(self._inputs(root, x)[0], log_weight(prior)), x)
 
     def _climb(self, naturals: list[Natural], visible: Tensor, batch: Batch) -> Levels:
         prior, transitions = self.prior(), self.transitions()

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import Binary, Categorical, Schema
+from gspn.circuits.given import Given
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
-from gspn.graphs.echoes import echo_free
 from gspn.graphs.replacements import replaced
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.hierarchy.objectives import COPIES_AT_ONCE
+from gspn.queries.conditional import roots
 
 _MOST_ROWS = 10
 """Vertices that a printed answer shows."""
@@ -77,12 +78,12 @@ def what_if(
     """
     scored = [side.x.masked_fill(other.x.isnan(), torch.nan) for side, other in ((before, after), (after, before))]
     everywhere = torch.arange(before.num_vertices)
-    old = _log_value(hierarchy, before, everywhere, scored[0], leave_one_out)
+    old = _roots(hierarchy, before, everywhere, leave_one_out).having(scored[0]).log_value()
     # The reach of a change is the same in both versions: a path that ends in common edges starts at a rewired vertex.
     affected = _hearing(after, revalued, rewired, hierarchy.num_layers)
     new = old.clone()
-    new[affected.to(old.device)] = _log_value(hierarchy, after, affected, scored[1][affected], leave_one_out)
-    return WhatIf(old, new)
+    new[affected] = _roots(hierarchy, after, affected, leave_one_out).having(scored[1][affected]).log_value()
+    return WhatIf(*(side.to(hierarchy.raw_prior) for side in (old, new)))
 
 
 def _hearing(batch: Batch, revalued: Tensor, rewired: Tensor, num_levels: int) -> Tensor:
@@ -120,22 +121,20 @@ def what_if_all(
     centre, value = vertices[row], values[value]
     # What a root hides when it is left out, it hides on closed walks through it; these have to be inside its world.
     reach = levels - 1 + (max(levels - 2, 0) if leave_one_out else 0)
-    changes = hierarchy.raw_prior.new_zeros(len(vertices), len(values), dtype=torch.float64)
-    totals = changes.new_zeros(len(row))
+    totals = torch.zeros(len(row), dtype=torch.float64)
     for worlds in replaced(batch, centre, column, value, levels, reach, budget):
         number = worlds.first + worlds.replacement
         sides = torch.stack([batch.x[worlds.vertex]] * 2)
         at_centre = (worlds.vertex == centre[number]).nonzero().squeeze(1)
-        then, now = value[number[at_centre]], sides[0, at_centre, column]
+        now, then = sides[0, at_centre, column], value[number[at_centre]]
         sides[:, at_centre, column] = torch.stack([now, then]).masked_fill(now.isnan() | then.isnan(), torch.nan)
         old, inverse = torch.unique(worlds.before, return_inverse=True)
-        priors = _root_priors(hierarchy, worlds.batch, torch.cat([old, worlds.after]), leave_one_out)
-        inverse = inverse.to(priors.device)
-        before = hierarchy.root_log_value(sides[0], priors[inverse])
-        after = hierarchy.root_log_value(sides[1], priors[len(old) :])
-        totals.index_add_(0, number.to(totals.device), (after - before).double())
-    changes[~same.to(changes.device)] = totals
-    return changes.to(hierarchy.raw_prior.dtype)
+        found = _roots(hierarchy, worlds.batch, torch.cat([old, worlds.after]), leave_one_out)
+        before, after = found[inverse].having(sides[0]), found[len(old) :].having(sides[1])
+        totals.index_add_(0, number, after.log_value() - before.log_value())
+    changes = torch.zeros(same.shape, dtype=torch.float64)
+    changes[~same] = totals
+    return changes.to(hierarchy.raw_prior)
 
 
 def replacements_of(schema: Schema, attribute: str, values: Sequence[Any] | Tensor | None) -> tuple[int, Tensor]:
@@ -151,19 +150,6 @@ def replacements_of(schema: Schema, attribute: str, values: Sequence[Any] | Tens
     raise InputError(f"attribute {attribute!r} is {kind.kind}: pass values= with those that are to be tried")
 
 
-def _log_value(hierarchy: Hierarchy, batch: Batch, roots: Tensor, scored: Tensor, leave_one_out: bool) -> Tensor:
-    """[R] log P(scored entries of each root | its tree), with the root itself left out of the tree or not."""
-    return hierarchy.root_log_value(scored, _root_priors(hierarchy, batch, roots, leave_one_out))
-
-
-def _root_priors(hierarchy: Hierarchy, batch: Batch, roots: Tensor, leave_one_out: bool) -> Tensor:
-    """[R, S, C]"""
-    if not leave_one_out:
-        prior: Tensor = hierarchy(batch).root_prior
-        return prior[roots.to(prior.device)]
-    hidden = torch.ones(len(roots), batch.x.shape[1], dtype=torch.bool)
-    parts = [hierarchy.raw_prior.new_zeros(0, *hierarchy.raw_prior.shape)]
-    for extended, position in echo_free(batch, roots, hidden, hierarchy.num_layers, COPIES_AT_ONCE):
-        prior = hierarchy(extended).root_prior
-        parts.append(prior[position.to(prior.device)])
-    return torch.cat(parts)
+def _roots(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, leave_one_out: bool) -> Given:
+    """The vertices' root templates, with the vertex itself left out of its own tree or not."""
+    return roots(hierarchy, batch, vertices, torch.full((len(vertices), batch.x.shape[1]), leave_one_out))
