@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,14 +15,14 @@ from gspn.attributes import Schema
 from gspn.circuits.distributions import check_draws
 from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
-from gspn.graphs.edits import edit
 from gspn.hierarchy import Hierarchy
-from gspn.models.arguments import check_choice
-from gspn.models.compatibility import check_magnitudes, check_values
+from gspn.models.arguments import check_choice, check_integer
+from gspn.models.compatibility import check_magnitudes
 from gspn.queries import missing
 from gspn.queries.conditional import conditional, conditional_of_one
 from gspn.queries.likelihood import log_likelihood, log_prob_hidden
-from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
+from gspn.queries.pseudo_gibbs import pseudo_gibbs
+from gspn.queries.scoring import per_entry, posterior_entropy, rank, score_entries, totals, training_scores
 
 _log = logging.getLogger(__name__)
 
@@ -39,9 +39,12 @@ class Questions:
     schema: Schema
     num_layers: int
     num_states: int
-    num_edge_types: int
     objective: str
     hierarchy: Hierarchy
+    training_scores_: dict[str, list[float]] | None
+    _trained_with: str | None = None
+    """The objective of the last fit, where it is known"""
+    _told = False
 
     if TYPE_CHECKING:
 
@@ -122,69 +125,101 @@ class Questions:
         )
         return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
 
-    # What if.
-
-    def what_if(
-        self,
-        graph: Data,
-        changes: Mapping[int, Mapping[str, Any]] | None = None,
-        add_edges: Iterable[Any] | None = None,
-        remove_edges: Iterable[Any] | None = None,
-        leave_one_out: bool = False,
-        directed: bool | None = None,
-    ) -> WhatIf:
-        """Log-likelihoods of the vertices before and after changes, all made at once: `{4: {"element": "O"}}`.
-
-        `changes` gives values by vertex and attribute, as the schema has them; None is unknown. Sides are compared over
-        entries observed on both; an entry that one side does not know is not scored at its own vertex, but others hear
-        it. With `leave_one_out` every vertex is judged given the others, else by the paper's pseudo-likelihood.
-
-        An edge is (source, target) or (source, target, type), one occurrence of it; a model that tells edge types apart
-        needs the type of an added edge. A graph in which every edge has its opposite, of the same type, stays so: what
-        is said of an edge is said of its opposite, too. `directed=True` takes edges just as they are listed, and
-        `directed=False` adds the opposites in any graph.
-        """
-        self._require_fitted()
-        if not is_single_graph(graph):
-            raise InputError(f"what_if compares two versions of one graph, a Data; got {type(graph).__name__}")
-        before = self._pack(graph)
-        edited = edit(
-            before[0],
-            self.schema,
-            changes,
-            add_edges,
-            remove_edges,
-            directed=directed,
-            num_edge_types=self.num_edge_types,
-        )
-        after = self._pack(edited.graph)
-        for dataset in (before, after):
-            check_magnitudes(self.hierarchy, dataset)
-        old, new = (dataset.batch(torch.arange(1)) for dataset in (before, after))
-        return what_if(self.hierarchy, old, new, edited.revalued, edited.rewired, leave_one_out)
-
-    def what_if_all(
+    def pseudo_gibbs(
         self,
         graphs: Graphs,
-        attribute: str,
+        n: int = 1,
+        sweeps: int = 20,
+        entries: str = "all",
         vertices: Vertices = None,
-        leave_one_out: bool = False,
-        values: Sequence[Any] | Tensor | None = None,
+        generator: torch.Generator | None = None,
     ) -> Any:
-        """[N, K] change of the graph's total for every single replacement of an entry: `what_if(…).total` for all.
+        """[n, N, d] whole attribute sets: n chains in which vertex after vertex is drawn given all others.
 
-        Columns are the categories in schema order, False and True, or the given `values`, which continuous attributes
-        and counts need. `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
+        Not an exact sampler: the model is a family of conditionals, one for each vertex, which need not belong to one
+        joint distribution; the chains' limit may depend on the order of the vertices. `entries`: "all" draws everything
+        anew (of the given `vertices`), "missing" only what is missing. Every sweep costs a pass for each group of
+        vertices that do not hear each other: in small dense graphs, a pass a vertex.
         """
-        column, codes = replacements_of(self.schema, attribute, values)
-        self._require_fitted()
-        check_values(self.hierarchy, column, codes)
-        budget = self._chunk_size()
+        check_draws(n)
+        check_integer("sweeps", sweeps, 0)
+        check_choice("entries", entries, ("all", "missing"))
+        self._tell_objective()
+
+        def draw(batch: Batch, numbers: Tensor) -> Tensor:
+            redrawn = torch.zeros(batch.x.shape, dtype=torch.bool)
+            redrawn[numbers] = True if entries == "all" else ~batch.observed[numbers]
+            return pseudo_gibbs(self.hierarchy, batch, redrawn, n, sweeps, generator).transpose(0, 1)
+
+        drawn = self._ask(graphs, draw, vertices)
+        return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
+
+    # Scores.
+
+    def score_entries(self, graphs: Graphs, vertices: Vertices = None) -> Any:
+        """[N, d] log P(entry | the vertex's other observed entries, all other vertices); NaN where it is missing.
+
+        What each attribute contributes: the lowest one is what is strange about a vertex.
+        """
+        return self._ask(graphs, lambda batch, numbers: score_entries(self.hierarchy, batch, numbers), vertices)
+
+    def score_vertices(self, graphs: Graphs, leave_one_out: bool = True, vertices: Vertices = None) -> Any:
+        """[N] log-likelihood of every vertex per observed entry, given all other vertices; NaN where none is observed.
+
+        Comparable between vertices with different gaps. `leave_one_out=False` takes the paper's pseudo-likelihood.
+        """
         return self._ask(
             graphs,
-            lambda batch, numbers: what_if_all(self.hierarchy, batch, column, codes, numbers, leave_one_out, budget),
+            lambda batch, numbers: per_entry(totals(self.hierarchy, batch, numbers, leave_one_out)),
             vertices,
         )
+
+    def score_graphs(self, graphs: Graphs, leave_one_out: bool = True) -> Any:
+        """The log-likelihood of all vertices per observed entry: one number for a graph, [G] for a sequence of graphs.
+
+        Comparable between graphs of different sizes and gaps; NaN where nothing is observed.
+        """
+        found = self._ask(graphs, lambda batch, numbers: totals(self.hierarchy, batch, numbers, leave_one_out))
+        if isinstance(found, Tensor):
+            return per_entry(found.sum(0)).item()
+        return torch.stack([per_entry(one.sum(0)) for one in found])
+
+    def rank_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Any:
+        """[N] how unusual: the share of the training data's vertices (a sample) with a higher `score_vertices`.
+
+        1 is stranger than all of them; about uniform on vertices like those of training.
+        """
+        among = self._kept_scores("vertices")
+        found = self.score_vertices(graphs, vertices=vertices)
+        return rank(found, among) if isinstance(found, Tensor) else [rank(one, among) for one in found]
+
+    def rank_graphs(self, graphs: Graphs) -> Any:
+        """How unusual: the share of the training data's graphs (a sample) with a higher `score_graphs`."""
+        ranks = rank(torch.as_tensor(self.score_graphs(graphs)), self._kept_scores("graphs"))
+        return ranks.item() if is_single_graph(graphs) else ranks
+
+    def keep_scores(self, graphs: Graphs, most_vertices: int = 1_000, seed: int = 0) -> Self:
+        """Take the scores of (a sample of) these graphs as what is usual; `fit` does it with the training graphs.
+
+        At most so many vertices are scored, and whole graphs with at most as many vertices in all.
+        """
+        check_integer("most_vertices", most_vertices, 1)
+        self._require_fitted()
+        dataset = self._pack(graphs)
+        check_magnitudes(self.hierarchy, dataset)
+        self.training_scores_ = training_scores(self.hierarchy, dataset, most_vertices, seed, self._chunk_size())
+        return self
+
+    def _kept_scores(self, of: str) -> list[float]:
+        self._require_fitted()
+        scores: dict[str, list[float]] = getattr(self, "training_scores_", None) or {}
+        if not scores.get(of):
+            raise InputError(f"there are no scores of {of} to rank by; call keep_scores with graphs that are usual")
+        return scores[of]
+
+    def posterior_entropy(self, graphs: Graphs) -> Any:
+        """[N, L, S] entropy of every sum unit's posterior in nats: how uncertain the states are; at most log C."""
+        return self._ask(graphs, lambda batch, _: posterior_entropy(self.hierarchy, batch))
 
     # How a question is put.
 
@@ -230,10 +265,9 @@ class Questions:
 
     def _tell_objective(self) -> None:
         """Say once what a model that was trained with the paper's objective is not made for."""
-        if self.__dict__.get("_told") or not self.__dict__.get("history_"):
-            return
-        if self.objective == "pseudo" and self.num_layers > 1:
-            self.__dict__["_told"] = True
+        trained_with = self._trained_with or self.objective
+        if getattr(self, "history_", None) and trained_with == "pseudo" and self.num_layers > 1 and not self._told:
+            self._told = True
             _log.warning(
                 "this model was trained with objective='pseudo', which hears a vertex's own echo; "
                 "objective='masked' answers questions about hidden entries better"
