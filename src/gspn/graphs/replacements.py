@@ -91,13 +91,14 @@ def _extend(
     n = batch.num_vertices
     # World 0 needs what is heard by any vertex that hears a replacement; that includes these vertices themselves.
     kept = whole.ancestors(torch.unique(balls % n), num_levels - 1).nonzero().squeeze(1)
+    at_home = torch.full((n,), -1)
+    at_home[kept] = torch.arange(len(kept))
     keys = torch.cat([kept, n + balls])
     vertex, world = keys % n, keys // n
     owner, edge = whole.incoming.rows(vertex)
     sender = whole.incoming.neighbour[edge]
-    inside = _place(keys, world[owner] * n + sender)
-    outside = _place(keys, sender)
-    source = torch.where(inside < 0, outside, inside)
+    source = _place(keys, world[owner] * n + sender)
+    source = torch.where(source < 0, at_home[sender], source)
     # A sender that is not even in world 0 is too far away to matter at the levels that count.
     useful = source >= 0
     in_degree = torch.bincount(owner[useful], minlength=len(keys))
@@ -118,7 +119,7 @@ def _extend(
         balls[hears] // n,
         balls[hears] % n,
         len(kept) + hears,
-        _place(keys, balls[hears] % n),
+        at_home[balls[hears] % n],
     )
 
 

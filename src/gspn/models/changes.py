@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from gspn.errors import InputError
 from gspn.graphs import is_single_graph
 from gspn.graphs.edits import edit
+from gspn.hierarchy.objectives import COPIES_AT_ONCE
 from gspn.models.compatibility import check_magnitudes, check_values
 from gspn.models.questions import Graphs, Questions, Vertices
 from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
@@ -77,7 +78,7 @@ class WhatIfQuestions(Questions):
         column, codes = replacements_of(self.schema, attribute, values)
         self._require_fitted()
         check_values(self.hierarchy, column, codes)
-        budget = self._chunk_size()
+        budget = min(self._chunk_size(), COPIES_AT_ONCE)
         return self._ask(
             graphs,
             lambda batch, numbers: what_if_all(self.hierarchy, batch, column, codes, numbers, leave_one_out, budget),
