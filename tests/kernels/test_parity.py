@@ -206,7 +206,7 @@ def test_the_kernels_themselves(states: int, kinds: int, dtype: torch.dtype) -> 
     for kernel in (fast, reference):
         inputs = kernel_inputs(batch, 6, states, kinds, dtype)
         levels = kernel(inputs[0], evidence_of(batch), *inputs[1:], batch)
-        found = {name: getattr(levels, name) for name in ("posteriors", "root_prior", "log_value")}
+        found = {name: levels.at_vertices(getattr(levels, name)) for name in ("posteriors", "root_prior", "log_value")}
         generator = torch.Generator().manual_seed(0)
         weighted = [value * torch.randn(value.shape, generator=generator).to(dtype) for value in found.values()]
         loss = torch.stack([value.sum() for value in weighted]).sum()

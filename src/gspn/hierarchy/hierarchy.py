@@ -34,16 +34,22 @@ class Evaluation:
 
     log_likelihood: Tensor
     """[N] log P(observed entries of v, hidden ones included | tree below the root)"""
-    posteriors: Tensor
-    """[N, L, S, C] posteriors given the visible entries"""
     log_visible: Tensor
     """[N] log P(visible entries of v | tree below the root); equals log_likelihood where nothing is hidden"""
-    root_prior: Tensor
-    """[N, S, C] prior of the root's sum units"""
     vertex_ptr: Tensor
     """[G + 1] graph g owns the vertices vertex_ptr[g] … vertex_ptr[g + 1] - 1"""
-    known_sums: Tensor | None = None
-    """`graph_sums`, where the pass has computed them along the way"""
+    levels: Levels
+    """Priors and posteriors as the kernel gives them"""
+
+    @property
+    def posteriors(self) -> Tensor:
+        """[N, L, S, C] posteriors given the visible entries."""
+        return self.levels.at_vertices(self.levels.posteriors)
+
+    @property
+    def root_prior(self) -> Tensor:
+        """[N, S, C] prior of the root's sum units."""
+        return self.levels.at_vertices(self.levels.root_prior)
 
     @property
     def root_log_prior(self) -> Tensor:
@@ -53,12 +59,13 @@ class Evaluation:
     @property
     def graph_sums(self) -> Tensor:
         """[G, L, S, C] posteriors summed over the vertices of each graph."""
-        if self.known_sums is not None:
-            return self.known_sums
-        graph = torch.repeat_interleave(self.vertex_ptr.diff(), output_size=len(self.posteriors))
+        if self.levels.graph_sums is not None:
+            return self.levels.graph_sums
+        graph = torch.repeat_interleave(self.vertex_ptr.diff(), output_size=len(self.log_visible))
         # In double precision: a graph may have a million vertices.
-        sums = self.posteriors.new_zeros(len(self.vertex_ptr) - 1, *self.posteriors.shape[1:], dtype=torch.float64)
-        return sums.index_add(0, graph, self.posteriors.double()).to(self.posteriors.dtype)
+        posteriors = self.posteriors
+        sums = posteriors.new_zeros(len(self.vertex_ptr) - 1, *posteriors.shape[1:], dtype=torch.float64)
+        return sums.index_add(0, graph, posteriors.double()).to(posteriors.dtype)
 
     @property
     def log_hidden(self) -> Tensor:
@@ -131,15 +138,14 @@ class Hierarchy(nn.Module):
         batch = batch.to(self.raw_prior.device)
         naturals, visible = self.naturals(), batch.visible
         levels = self._climb(naturals, visible, batch)
-        log_visible = _where_any(levels.log_value, visible)
+        log_visible = _where_any(levels.at_vertices(levels.log_value), visible)
         log_likelihood = log_visible
         if batch.hidden is not None:
             everything = self._inputs([at_level(natural, -1) for natural in naturals], batch.x)
-            log_value = self.template.log_value(everything[0], log_weight(levels.root_prior))
+            root_prior = levels.at_vertices(levels.root_prior)
+            log_value = self.template.log_value(everything[0], log_weight(root_prior))
             log_likelihood = _where_any(log_value, batch.x)
-        return Evaluation(
-            log_likelihood, levels.posteriors, log_visible, levels.root_prior, batch.vertex_ptr, levels.graph_sums
-        )
+        return Evaluation(log_likelihood, log_visible, batch.vertex_ptr, levels)
 
     def _climb(self, naturals: list[Natural], visible: Tensor, batch: Batch) -> Levels:
         prior, transitions = self.prior(), self.transitions()

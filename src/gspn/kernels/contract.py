@@ -16,16 +16,22 @@ from gspn.graphs.batch import Batch
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """What the loop over levels gives, for N vertices, L levels and C states."""
+    """What the loop over levels gives, for K rows, L levels and C states. A row is a vertex, or several alike."""
 
     posteriors: Tensor
-    """[N, L, 1, C]"""
+    """[K, L, 1, C]"""
     root_prior: Tensor
-    """[N, 1, C]"""
+    """[K, 1, C]"""
     log_value: Tensor
-    """[N] log Σ_i prior_i · density_i at the root"""
+    """[K] log Σ_i prior_i · density_i at the root"""
+    row_of: Tensor | None = None
+    """[N] row of each vertex; None: one row a vertex, in order"""
     graph_sums: Tensor | None = None
     """[G, L, 1, C] posteriors summed over each graph's vertices, where a kernel has them for nothing."""
+
+    def at_vertices(self, of_rows: Tensor) -> Tensor:
+        """What is known of every row, for every vertex."""
+        return of_rows if self.row_of is None else of_rows.index_select(0, self.row_of)
 
 
 class Kernel(Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.lanes import WIDTH, fill, item, load, store
+from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store
 from gspn.kernels.rows import (
     CHUNK,
     TILE,
@@ -40,8 +40,10 @@ def downward(
     out_ptr: Any,
     target: Any,
     out_kind: Any,
-    vertex_ptr: Any,
+    out_share: Any,
+    graph_ptr: Any,
     evidence: Any,
+    size: Any,
     log_density: Any,
     density: Any,
     peak: Any,
@@ -59,7 +61,7 @@ def downward(
 ) -> None:
     """Gradients of the levels last_level - 1 … first_level, from those of what `upward` gives (empty: none).
 
-    `messages` [2, N, wide] are gradients of the neighbours' means at a level and the one above it, by turns.
+    `messages` [2, N, wide] are gradients of the priors at a level and the one above it, by turns.
     """
     vertices, rows, width = len(row_ptr) - 1, len(peak) // levels, kinds * wide
     tile, posteriors = np.zeros(TILE * width, h.dtype), np.zeros(TILE * wide, h.dtype)
@@ -67,35 +69,36 @@ def downward(
     to_start = np.zeros(wide, h.dtype)
     to_transition = np.zeros(kinds * states * wide, h.dtype)
     for i in range(len(cuts) - 1):
-        graph_before = graph_of(cuts[i], vertex_ptr)
+        graph_before = graph_of(cuts[i], graph_ptr)
         for level in range(last_level - 1, first_level - 1, -1):
             graph, summed = graph_before, 0
             above, here = (level + 1) % 2 * vertices, level % 2 * vertices
             at_transition = level * kinds * states * wide
             for tile_start in range(cuts[i], cuts[i + 1], TILE):
-                size = min(TILE, cuts[i + 1] - tile_start)
-                copy_row(h, (level * vertices + tile_start) * wide, posteriors, 0, size * wide)
+                many = min(TILE, cuts[i + 1] - tile_start)
+                copy_row(h, (level * vertices + tile_start) * wide, posteriors, 0, many * wide)
                 if level < levels - 1:
-                    for r in range(size):
+                    for r in range(many):
                         u = tile_start + r
                         begin, end = item(out_ptr, u), item(out_ptr, u + 1)
-                        gather(messages, above, wide, target, out_kind, width, begin, end, 1.0, tile, r * width)
-                    for k in range(size * width, TILE * width):
+                        gather(messages, above, wide, target, out_kind, out_share, width, begin, end, tile, r * width)
+                    for k in range(many * width, TILE * width):
                         tile[k] = 0
                     multiply(tile, width, transposed, at_transition, states, wide, inflow)
                     for t in range(kinds):
                         add_products(posteriors, tile, states, wide, width, t * wide, to_transition, t * states * wide)
                 else:
                     inflow[:] = 0
-                for r in range(size):
+                for r in range(many):
                     v = tile_start + r
                     at, own, row = r * wide, level * vertices + v, level * rows + item(evidence, v)
-                    while v >= item(vertex_ptr, graph + 1):
+                    while v >= item(graph_ptr, graph + 1):
                         graph += 1
                     if len(of_pooled):
+                        count = spread(size, v)
                         for b in range(0, wide, WIDTH):
                             more = load(of_pooled, (graph * levels + level) * wide + b)
-                            store(inflow, at + b, load(inflow, at + b) + more)
+                            store(inflow, at + b, load(inflow, at + b) + count * more)
                     if len(of_h):
                         for b in range(0, wide, WIDTH):
                             store(inflow, at + b, load(inflow, at + b) + load(of_h, own * wide + b))
@@ -130,11 +133,9 @@ def downward(
                         for b in range(0, wide, WIDTH):
                             store(to_start, b, load(to_start, b) + load(inflow, at + b))
                     else:
-                        share = fill(h, 1 / (item(row_ptr, v + 1) - item(row_ptr, v)))
-                        for b in range(0, wide, WIDTH):
-                            store(messages, (here + v) * wide + b, load(inflow, at + b) * share)
-                summed += size
-                if summed >= CHUNK or tile_start + size == cuts[i + 1]:
+                        copy_row(inflow, at, messages, (here + v) * wide, wide)
+                summed += many
+                if summed >= CHUNK or tile_start + many == cuts[i + 1]:
                     summed = 0
                     flush(to_start, of_start, 0)
                     if level < levels - 1:

@@ -23,10 +23,11 @@ from torch.autograd.function import once_differentiable
 
 from gspn.graphs.batch import Batch
 from gspn.kernels import layout
+from gspn.kernels.alike import Rows, rows_alike, rows_alone
 from gspn.kernels.contract import Levels
 from gspn.kernels.downward import downward
 from gspn.kernels.lanes import WIDTH
-from gspn.kernels.threads import run_all
+from gspn.kernels.threads import num_parts, run_all
 from gspn.kernels.upward import upward
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,10 @@ _STRETCH = 512
 """Vertices that climb together, if the graphs allow: few enough for their rows to stay in the cache."""
 
 _WORTH_A_THREAD = 4_000
-"""Vertices times levels that are worth a thread of their own."""
+"""Rows times levels that are worth a thread of their own."""
+
+_WORTH_TRANSPOSING_TOGETHER = 20_000
+"""Edges that are sorted by sender sooner by several threads than by one."""
 
 Array = NDArray[Any]
 
@@ -60,25 +64,27 @@ event.register("numba:compile", _Notice())
 
 def fast(log_density: Tensor, evidence: Tensor | None, prior: Tensor, transitions: Tensor, batch: Batch) -> Levels:
     """See `contract.Kernel`."""
+    levels, _, states = log_density.shape
+    work = _work(levels, states, transitions.shape[1], log_density.dtype, evidence, batch)
     climb: Any = _Climb.apply
-    return Levels(*climb(log_density, prior, transitions, evidence, batch))
+    posteriors, root_prior, log_value, graph_sums = climb(log_density, prior, transitions, work)
+    row_of = None if work.rows.row_of is None else torch.from_numpy(work.rows.row_of)
+    return Levels(posteriors, root_prior, log_value, row_of, graph_sums)
 
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """A batch as the loops want it, and who does which part of it."""
+    """What the loops work on, and who does which part of it."""
 
     levels: int
     states: int
     wide: int
     kinds: int
-    row_ptr: Array
-    source: Array
-    kind: Array
-    vertex_ptr: Array
-    evidence: Array
+    rows: Rows
+    every_row_its_own: bool
+    """Whether no two rows have the same evidence."""
     ranges: list[Array]
-    """Cuts between stretches of vertices; one array for every task."""
+    """Cuts between stretches of rows; one array for every task."""
     independent: bool
     """Whether no edge runs between stretches, so that each can climb through all levels by itself."""
 
@@ -89,37 +95,33 @@ class _Work:
     def climb(self, task: Callable[[int, Array, int, int], None], *, downward: bool = False) -> None:
         """Run `task(number of the range, cuts, first level, last level)` so that levels come in order."""
         if self.independent:
-            _side_by_side([partial(task, i, cuts, 0, self.levels) for i, cuts in enumerate(self.ranges)])
+            run_all([partial(task, i, cuts, 0, self.levels) for i, cuts in enumerate(self.ranges)])
             return
         for level in reversed(range(self.levels)) if downward else range(self.levels):
-            _side_by_side([partial(task, i, cuts, level, level + 1) for i, cuts in enumerate(self.ranges)])
+            run_all([partial(task, i, cuts, level, level + 1) for i, cuts in enumerate(self.ranges)])
 
 
-def _side_by_side(tasks: list[Callable[[], None]]) -> None:
-    if len(tasks) == 1:
-        tasks[0]()
-    elif tasks:
-        run_all(tasks)
-
-
-def _work(levels: int, states: int, kinds: int, evidence: Tensor | None, batch: Batch) -> _Work:
-    vertices, row_ptr, vertex_ptr = batch.num_vertices, batch.row_ptr.numpy(), batch.vertex_ptr.numpy()
-    kind = np.empty(0, np.int32)
+def _work(levels: int, states: int, kinds: int, dtype: torch.dtype, evidence: Tensor | None, batch: Batch) -> _Work:
+    vertices, kind = batch.num_vertices, np.empty(0, np.int32)
     if kinds > 1 and batch.edge_type is not None:
         kind = batch.edge_type.int().numpy()
     number = np.arange(vertices, dtype=np.int32) if evidence is None else evidence.int().numpy()
-    wide, source = -(-states // WIDTH) * WIDTH, batch.source.int().numpy()
-    parts = max(1, min(torch.get_num_threads(), vertices * levels // _WORTH_A_THREAD))
-    cuts, ends = np.empty(len(vertex_ptr) + 2 * parts, np.int64), np.empty(parts, np.int64)
-    independent = layout.divide(row_ptr, vertex_ptr, parts, _STRETCH, cuts, ends)
+    edges = batch.row_ptr.numpy(), batch.source.int().numpy(), kind, batch.vertex_ptr.numpy(), number
+    working = torch.empty(0, dtype=dtype).numpy().dtype
+    rows = rows_alone(*edges, working) if evidence is None else rows_alike(*edges, working)
+    row_ptr, graph_ptr = rows.row_ptr, rows.graph_ptr
+    parts = num_parts(len(rows.size) * levels, _WORTH_A_THREAD)
+    cuts, ends = np.empty(len(graph_ptr) + 2 * parts, np.int64), np.empty(parts, np.int64)
+    independent = layout.divide(row_ptr, graph_ptr, parts, _STRETCH, cuts, ends)
     if not independent:
         # One graph is most of the work. Cut it, too: then all have to wait for each other after every level.
-        at_vertex = row_ptr + 4 * np.arange(vertices + 1)
-        goals = at_vertex[-1] * np.arange(parts + 1) / parts
-        cuts = np.searchsorted(at_vertex, goals).repeat(2)[1:-1]
+        at_row = row_ptr + 4 * np.arange(len(row_ptr))
+        goals = at_row[-1] * np.arange(parts + 1) / parts
+        cuts = np.searchsorted(at_row, goals).repeat(2)[1:-1]
         ends = np.arange(2, 2 * parts + 1, 2)
     ranges = [cuts[start:end] for start, end in pairwise([0, *ends.tolist()])]
-    return _Work(levels, states, wide, kinds, row_ptr, source, kind, vertex_ptr, number, ranges, independent)
+    wide = -(-states // WIDTH) * WIDTH
+    return _Work(levels, states, wide, kinds, rows, evidence is None, ranges, independent)
 
 
 class _Climb(torch.autograd.Function):
@@ -127,19 +129,19 @@ class _Climb(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, log_density: Tensor, prior: Tensor, transitions: Tensor, evidence: Tensor | None, batch: Batch
+        ctx: Any, log_density: Tensor, prior: Tensor, transitions: Tensor, work: _Work
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        levels, rows, states = log_density.shape
-        work = _work(levels, states, transitions.shape[1], evidence, batch)
-        vertices, graphs, wide = batch.num_vertices, batch.num_graphs, work.wide
+        levels, states, wide, _ = work.sizes
+        rows, count, graphs = work.rows, len(work.rows.size), len(work.rows.graph_ptr) - 1
         new, logs = log_density.new_empty, _flat(log_density, log_density)
-        density, peak = new(levels * rows * wide), new(levels * rows)
-        _tabulate(levels * rows, states, wide, logs, density.numpy(), peak.numpy())
-        h, weight = new(levels, vertices, wide), new(levels * vertices)
-        root_prior, log_value = new(vertices, wide), new(vertices)
+        densities = levels * log_density.shape[1]
+        density, peak = new(densities * wide), new(densities)
+        _tabulate(densities, states, wide, logs, density.numpy(), peak.numpy())
+        h, weight = new(levels, count, wide), new(levels * count)
+        root_prior, log_value = new(count, wide), new(count)
         pooled = np.zeros((1 if work.independent else len(work.ranges), graphs * levels * wide))
-        edges = work.row_ptr, work.source, work.kind, work.vertex_ptr, work.evidence
+        edges = rows.row_ptr, rows.source, rows.kind, rows.share, rows.graph_ptr, rows.evidence, rows.size
         known = logs, density.numpy(), peak.numpy(), _padded(prior, h, wide), _padded(transitions, h, wide)
         results = _flat(h, h), weight.numpy(), _flat(root_prior, h), log_value.numpy()
         given: list[Any] = [*work.sizes, *edges, *known, *results]
@@ -148,7 +150,7 @@ class _Climb(torch.autograd.Function):
             _upward(cuts, first, last, *given, pooled[0 if work.independent else number])
 
         work.climb(task)
-        sums = torch.from_numpy(pooled[0] if work.independent else pooled.sum(0)).to(h.dtype)
+        sums = torch.from_numpy(pooled[0] if len(pooled) == 1 else pooled.sum(0)).to(h.dtype)
         ctx.save_for_backward(log_density, prior, transitions, h, density, peak, weight)
         ctx.work = work
         return (
@@ -170,13 +172,14 @@ class _Climb(torch.autograd.Function):
         work: _Work = ctx.work
         log_density, prior, transitions, h, density, peak, weight = ctx.saved_tensors
         levels, states, wide, kinds = work.sizes
-        vertices, rows, ranges = h.shape[1], log_density.shape[1], len(work.ranges)
-        out_ptr, target, out_kind = _transpose(work)
-        messages = h.new_empty(2 * vertices * wide)
-        of_log_density = np.zeros((ranges, levels * rows * wide), messages.numpy().dtype)
+        rows, count, ranges = work.rows, h.shape[1], len(work.ranges)
+        messages = h.new_empty(2 * count * wide)
+        # Rows whose evidence is their own can share one array.
+        arrays = 1 if work.every_row_its_own else ranges
+        of_log_density = np.zeros((arrays, levels * log_density.shape[1] * wide), messages.numpy().dtype)
         of_transition = np.zeros((ranges, (levels - 1) * kinds * states * wide))
         of_start = np.zeros((ranges, wide))
-        edges = work.row_ptr, out_ptr, target, out_kind, work.vertex_ptr, work.evidence
+        edges = rows.row_ptr, *_transpose(work), rows.graph_ptr, rows.evidence, rows.size
         swapped = _padded(transitions, h, wide, swapped=True)
         known = _flat(log_density, h), density.numpy(), peak.numpy(), swapped, _flat(h, h), weight.numpy()
         by_level = None if of_posteriors is None else of_posteriors.transpose(0, 1)
@@ -185,12 +188,14 @@ class _Climb(torch.autograd.Function):
         given: list[Any] = [*work.sizes, *edges, *known, *gradients, messages.numpy()]
 
         def task(number: int, cuts: Array, first: int, last: int) -> None:
-            _downward(cuts, first, last, *given, of_log_density[number], of_transition[number], of_start[number])
+            _downward(
+                cuts, first, last, *given, of_log_density[number % arrays], of_transition[number], of_start[number]
+            )
 
         work.climb(task, downward=True)
 
         def total(parts: Array, shape: torch.Size) -> Tensor:
-            whole = torch.from_numpy(parts[0] if ranges == 1 else parts.sum(0)).to(h.dtype)
+            whole = torch.from_numpy(parts[0] if len(parts) == 1 else parts.sum(0)).to(h.dtype)
             return whole.view(*shape[:-1], wide)[..., :states]
 
         return (
@@ -198,26 +203,25 @@ class _Climb(torch.autograd.Function):
             total(of_start, prior.shape),
             total(of_transition, transitions.shape),
             None,
-            None,
         )
 
 
 def _tabulate(rows: int, *arguments: Any) -> None:
-    parts = max(1, min(torch.get_num_threads(), rows // _WORTH_A_THREAD))
+    parts = num_parts(rows, _WORTH_A_THREAD)
     borders = [rows * i // parts for i in range(parts + 1)]
-    _side_by_side([partial(layout.tabulate, borders[i], borders[i + 1], *arguments) for i in range(parts)])
+    run_all([partial(layout.tabulate, borders[i], borders[i + 1], *arguments) for i in range(parts)])
 
 
-def _transpose(work: _Work) -> tuple[Array, Array, Array]:
-    """Rows by sender: pointer, receivers and edge types."""
-    out_ptr, target = np.zeros_like(work.row_ptr), np.empty_like(work.source)
-    out_kind = np.empty_like(work.kind)
-    arguments = (work.row_ptr, work.source, work.kind, out_ptr, target, out_kind)
-    if work.independent:
-        _side_by_side([partial(layout.transpose, cuts[0], cuts[-1], *arguments) for cuts in work.ranges])
+def _transpose(work: _Work) -> tuple[Array, Array, Array, Array]:
+    """Edges by sender: pointer, receivers, edge types and shares."""
+    rows = work.rows
+    given = rows.row_ptr, rows.source, rows.kind, rows.share
+    by_sender = np.zeros_like(rows.row_ptr), *(np.empty_like(value) for value in given[1:])
+    if work.independent and len(rows.source) > _WORTH_TRANSPOSING_TOGETHER:
+        run_all([partial(layout.transpose, cuts[0], cuts[-1], *given, *by_sender) for cuts in work.ranges])
     else:
-        layout.transpose(0, len(work.row_ptr) - 1, *arguments)
-    return out_ptr, target, out_kind
+        layout.transpose(0, len(rows.size), *given, *by_sender)
+    return by_sender  # type: ignore[return-value]
 
 
 def _padded(value: Tensor | None, like: Tensor, wide: int, *, swapped: bool = False) -> Array:

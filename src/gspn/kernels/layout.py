@@ -14,30 +14,30 @@ from gspn.kernels.lanes import WIDTH, exp_negative, fill, larger, largest, load,
 
 
 @compiled
-def divide(row_ptr: Any, vertex_ptr: Any, parts: int, stretch: int, cuts: Any, ends: Any) -> bool:
+def divide(row_ptr: Any, graph_ptr: Any, parts: int, stretch: int, cuts: Any, ends: Any) -> bool:
     """Cut the vertices between graphs into parts of about equal work; False if the largest is much too large.
 
     Part p has the stretches between cuts[ends[p - 1]] … cuts[ends[p] - 1], each of at least `stretch` vertices where
     the graphs allow.
     """
-    graphs = len(vertex_ptr) - 1
-    vertices = vertex_ptr[graphs]
+    graphs = len(graph_ptr) - 1
+    vertices = graph_ptr[graphs]
     # A vertex costs about as much as four edges.
     whole = row_ptr[vertices] + 4 * vertices
     graph, place, done, most = 0, 0, 0, 0
     for part in range(parts):
         first = done
-        cuts[place] = vertex_ptr[graph]
+        cuts[place] = graph_ptr[graph]
         place += 1
         while graph < graphs and (done * parts < whole * (part + 1) or part == parts - 1):
             graph += 1
-            v = vertex_ptr[graph]
+            v = graph_ptr[graph]
             done = row_ptr[v] + 4 * v
             if v - cuts[place - 1] >= stretch:
                 cuts[place] = v
                 place += 1
-        if cuts[place - 1] != vertex_ptr[graph]:
-            cuts[place] = vertex_ptr[graph]
+        if cuts[place - 1] != graph_ptr[graph]:
+            cuts[place] = graph_ptr[graph]
             place += 1
         ends[part] = place
         most = max(most, done - first)
@@ -74,7 +74,16 @@ def tabulate(first: int, last: int, states: int, wide: int, log_density: Any, de
 
 @compiled
 def transpose(
-    first: int, last: int, row_ptr: Any, source: Any, kind: Any, out_ptr: Any, target: Any, out_kind: Any
+    first: int,
+    last: int,
+    row_ptr: Any,
+    source: Any,
+    kind: Any,
+    share: Any,
+    out_ptr: Any,
+    target: Any,
+    out_kind: Any,
+    out_share: Any,
 ) -> None:
     """Rows by sender for the vertices first … last - 1, between which and the others there are no edges.
 
@@ -91,7 +100,7 @@ def transpose(
         for e in range(row_ptr[v], row_ptr[v + 1]):
             u = source[e]
             place = out_ptr[u + 1]
-            target[place] = v
+            target[place], out_share[place] = v, share[e]
             if len(kind):
                 out_kind[place] = kind[e]
             out_ptr[u + 1] = place + 1

@@ -26,46 +26,52 @@ part = numba.njit(forceinline=True, boundscheck=False)
 
 
 @part
-def _add_rows(values, base, wide, number, first, last, scale, out, at):  # type: ignore[no-untyped-def]
-    """out[at : at + wide] = scale · Σ values[base + item(number, e)] over the edges first … last - 1.
+def _add_rows(values, base, wide, number, share, first, last, out, at):  # type: ignore[no-untyped-def]
+    """out[at : at + wide] = Σ share[e] · values[base + number[e]] over the edges first … last - 1.
 
     Four groups of lanes at a time, so that a row is walked through once: how many edges a vertex has is hard to guess
     for a processor, and a wrong guess costs more than the sum. Where there are fewer groups, the last is summed twice.
+    Every other edge has sums of its own, which need not wait for each other.
     """
-    factor, end = fill(values, scale), wide - WIDTH
+    end = wide - WIDTH
     for b in range(0, wide, 4 * WIDTH):
         b1, b2, b3 = min(b + WIDTH, end), min(b + 2 * WIDTH, end), min(b + 3 * WIDTH, end)
-        s0 = s1 = s2 = s3 = fill(values, 0)
+        s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = fill(values, 0)
         e = first
         while e + 1 < last:
-            one, other = (base + item(number, e)) * wide, (base + item(number, e + 1)) * wide
-            s0 = s0 + (load(values, one + b) + load(values, other + b))
-            s1 = s1 + (load(values, one + b1) + load(values, other + b1))
-            s2 = s2 + (load(values, one + b2) + load(values, other + b2))
-            s3 = s3 + (load(values, one + b3) + load(values, other + b3))
+            row, part = (base + item(number, e)) * wide, spread(share, e)
+            s0 = s0 + part * load(values, row + b)
+            s1 = s1 + part * load(values, row + b1)
+            s2 = s2 + part * load(values, row + b2)
+            s3 = s3 + part * load(values, row + b3)
+            row, part = (base + item(number, e + 1)) * wide, spread(share, e + 1)
+            t0 = t0 + part * load(values, row + b)
+            t1 = t1 + part * load(values, row + b1)
+            t2 = t2 + part * load(values, row + b2)
+            t3 = t3 + part * load(values, row + b3)
             e += 2
         if e < last:
-            one = (base + item(number, e)) * wide
-            s0 = s0 + load(values, one + b)
-            s1 = s1 + load(values, one + b1)
-            s2 = s2 + load(values, one + b2)
-            s3 = s3 + load(values, one + b3)
-        store(out, at + b, s0 * factor)
-        store(out, at + b1, s1 * factor)
-        store(out, at + b2, s2 * factor)
-        store(out, at + b3, s3 * factor)
+            row, part = (base + item(number, e)) * wide, spread(share, e)
+            s0 = s0 + part * load(values, row + b)
+            s1 = s1 + part * load(values, row + b1)
+            s2 = s2 + part * load(values, row + b2)
+            s3 = s3 + part * load(values, row + b3)
+        store(out, at + b, s0 + t0)
+        store(out, at + b1, s1 + t1)
+        store(out, at + b2, s2 + t2)
+        store(out, at + b3, s3 + t3)
 
 
 @part
-def _add_rows_by_kind(values, base, wide, number, kind, width, first, last, scale, out, at):  # type: ignore[no-untyped-def]
+def _add_rows_by_kind(values, base, wide, number, kind, share, width, first, last, out, at):  # type: ignore[no-untyped-def]
     """The same apart by kind of edge: out[at : at + width], `wide` places a kind."""
-    factor, zero = fill(values, scale), fill(values, 0)
+    zero = fill(values, 0)
     for b in range(0, width, WIDTH):
         store(out, at + b, zero)
     for e in range(first, last):
-        place, row = at + kind[e] * wide, (base + item(number, e)) * wide
+        place, row, part = at + kind[e] * wide, (base + item(number, e)) * wide, spread(share, e)
         for b in range(0, wide, WIDTH):
-            store(out, place + b, load(out, place + b) + load(values, row + b) * factor)
+            store(out, place + b, load(out, place + b) + part * load(values, row + b))
 
 
 @compiled
@@ -75,10 +81,10 @@ def _gather_many(
     wide: int,
     number: Any,
     kind: Any,
+    share: Any,
     width: int,
     first: int,
     last: int,
-    scale: float,
     out: Any,
     at: int,
 ) -> None:
@@ -87,9 +93,9 @@ def _gather_many(
     for start in range(first, last, CHUNK):
         end = min(last, start + CHUNK)
         if len(kind) == 0:
-            _add_rows(values, base, wide, number, start, end, scale, out, at)
+            _add_rows(values, base, wide, number, share, start, end, out, at)
         else:
-            _add_rows_by_kind(values, base, wide, number, kind, width, start, end, scale, out, at)
+            _add_rows_by_kind(values, base, wide, number, kind, share, width, start, end, out, at)
         for k in range(width):
             exact[k] += out[at + k]
     for k in range(width):
@@ -97,14 +103,14 @@ def _gather_many(
 
 
 @part
-def gather(values, base, wide, number, kind, width, first, last, scale, out, at):  # type: ignore[no-untyped-def]
-    """out[at : at + width] = scale · Σ rows of values along edges."""
+def gather(values, base, wide, number, kind, share, width, first, last, out, at):  # type: ignore[no-untyped-def]
+    """out[at : at + width] = Σ share · row of values along the edges first … last - 1."""
     if last - first > LONG_SUM:
-        _gather_many(values, base, wide, number, kind, width, first, last, scale, out, at)
+        _gather_many(values, base, wide, number, kind, share, width, first, last, out, at)
     elif len(kind) == 0:
-        _add_rows(values, base, wide, number, first, last, scale, out, at)
+        _add_rows(values, base, wide, number, share, first, last, out, at)
     else:
-        _add_rows_by_kind(values, base, wide, number, kind, width, first, last, scale, out, at)
+        _add_rows_by_kind(values, base, wide, number, kind, share, width, first, last, out, at)
 
 
 @part

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.lanes import WIDTH, fill, item, load, store, total
+from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store, total
 from gspn.kernels.rows import CHUNK, TILE, copy_row, flush, gather, graph_of, multiply
 
 
@@ -50,8 +50,10 @@ def upward(
     row_ptr: Any,
     source: Any,
     kind: Any,
-    vertex_ptr: Any,
+    share: Any,
+    graph_ptr: Any,
     evidence: Any,
+    size: Any,
     log_density: Any,
     density: Any,
     peak: Any,
@@ -73,20 +75,19 @@ def upward(
     sums = np.zeros(wide, h.dtype)
     tiny, least = fill(h, np.finfo(h.dtype).tiny), np.finfo(h.dtype).tiny ** 0.5
     for i in range(len(cuts) - 1):
-        graph_before = graph_of(cuts[i], vertex_ptr)
+        graph_before = graph_of(cuts[i], graph_ptr)
         for level in range(first_level, last_level):
             graph, summed = graph_before, 0
             for tile_start in range(cuts[i], cuts[i + 1], TILE):
-                size = min(TILE, cuts[i + 1] - tile_start)
+                many = min(TILE, cuts[i + 1] - tile_start)
                 if level > 0:
-                    for r in range(size):
+                    for r in range(many):
                         v = tile_start + r
                         begin, end = item(row_ptr, v), item(row_ptr, v + 1)
-                        mean = 1 / max(1, end - begin)
                         base = (level - 1) * vertices
-                        gather(h, base, wide, source, kind, width, begin, end, mean, tile, r * width)
+                        gather(h, base, wide, source, kind, share, width, begin, end, tile, r * width)
                     multiply(tile, width, transition, (level - 1) * kinds * states * wide, states, wide, priors)
-                for r in range(size):
+                for r in range(many):
                     v = tile_start + r
                     if level == 0 or item(row_ptr, v) == item(row_ptr, v + 1):
                         copy_row(start, 0, priors, r * wide, wide)
@@ -109,12 +110,13 @@ def upward(
                     if level == levels - 1:
                         copy_row(priors, at, root_prior, v * wide, wide)
                         log_value[v] = peak[row] + (math.log(weight[own]) if weight[own] > 0 else weight[own])
-                    if v >= item(vertex_ptr, graph + 1) or summed == CHUNK:
+                    if v >= item(graph_ptr, graph + 1) or summed == CHUNK:
                         flush(sums, pooled, (graph * levels + level) * wide)
                         summed = 0
-                        while v >= item(vertex_ptr, graph + 1):
+                        while v >= item(graph_ptr, graph + 1):
                             graph += 1
+                    count = spread(size, v)
                     for b in range(0, wide, WIDTH):
-                        store(sums, b, load(sums, b) + load(h, own * wide + b))
+                        store(sums, b, load(sums, b) + count * load(h, own * wide + b))
                     summed += 1
             flush(sums, pooled, (graph * levels + level) * wide)

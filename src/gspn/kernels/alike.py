@@ -1,0 +1,298 @@
+"""Vertices whose trees are equal: what they have in common is computed once.
+
+Leaves of a star and members of a clique hear the same from the same: vertices with equal evidence whose neighbours are
+equal in turn have equal posteriors at every level. They form a class, and the loops over levels run over classes, whose
+edges tell how large a part of what a vertex hears comes from a class. This is exact: hashes propose the classes of a
+graph, refined until they no longer change, and before they are used they are compared edge by edge.
+
+Nothing here knows of levels or states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gspn.graphs.assembly import compiled
+from gspn.kernels.threads import num_parts, run_all
+
+Array = NDArray[Any]
+
+ROUNDS = 12
+"""Refinements after which a graph is left alone: a long path would need as many as it has vertices."""
+
+WORTHWHILE = 7 / 8
+"""Share of classes among the vertices beyond which it is cheaper to compute every vertex by itself."""
+
+ENOUGH = 128
+"""Vertices after which it is clear whether a batch is worth the trouble."""
+
+WORTH_A_THREAD = 10_000
+"""Vertices and edges that are worth a thread of their own."""
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_HALF, _THIRD = np.uint64(32), np.uint64(29)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What the loops over levels run over: a row for every class of vertices, graph by graph, and edges between."""
+
+    row_ptr: Array
+    """[K + 1] row k receives along the edges row_ptr[k] … row_ptr[k + 1] - 1"""
+    source: Array
+    """[E] row that sends along each edge"""
+    kind: Array
+    """[E] edge types; empty where they are not told apart"""
+    share: Array
+    """[E] part of what the receiver hears; all that a row receives adds up to 1"""
+    graph_ptr: Array
+    """[G + 1] graph g owns the rows graph_ptr[g] … graph_ptr[g + 1] - 1"""
+    evidence: Array
+    """[K] number of each row's evidence"""
+    size: Array
+    """[K] vertices of each row"""
+    row_of: Array | None
+    """[N] row of each vertex; None: one row a vertex, in order"""
+
+
+def rows_alone(row_ptr: Array, source: Array, kind: Array, vertex_ptr: Array, evidence: Array, dtype: Any) -> Rows:
+    """One row a vertex."""
+    share, size = np.empty(len(source), dtype), np.ones(len(evidence), dtype)
+    _share_equally(row_ptr, share)
+    return Rows(row_ptr, source, kind, share, vertex_ptr, evidence, size, None)
+
+
+def rows_alike(row_ptr: Array, source: Array, kind: Array, vertex_ptr: Array, evidence: Array, dtype: Any) -> Rows:
+    """One row for every class of vertices with equal trees; one row a vertex where classes would be too many."""
+    vertices, graphs = len(evidence), len(vertex_ptr) - 1
+    given = vertex_ptr, row_ptr, source, kind, evidence
+    own, first, degree = (np.empty(vertices, np.int32) for _ in range(3))
+    counts = np.zeros((2, graphs + 1), np.int64)
+    _by_graphs(vertex_ptr, row_ptr, partial(_classify, *given, own, first, degree, counts))
+    graph_ptr, edge_ptr = counts.cumsum(1)
+    if graph_ptr[-1] > WORTHWHILE * vertices:
+        return rows_alone(row_ptr, source, kind, vertex_ptr, evidence, dtype)
+    classes, edges = graph_ptr[-1], edge_ptr[-1]
+    rows = Rows(
+        np.zeros(classes + 1, np.int64),
+        np.empty(edges, np.int32),
+        np.empty(edges if len(kind) else 0, np.int32),
+        np.empty(edges, dtype),
+        graph_ptr,
+        np.empty(classes, np.int32),
+        np.zeros(classes, dtype),
+        np.empty(vertices, np.int32),
+    )
+    results = rows.row_ptr, rows.source, rows.kind, rows.share, rows.evidence, rows.size, rows.row_of
+    _by_graphs(vertex_ptr, row_ptr, partial(_join, *given, own, first, graph_ptr, edge_ptr, *results))
+    return rows
+
+
+def _by_graphs(vertex_ptr: Array, row_ptr: Array, task: Callable[[int, int], None]) -> None:
+    """Run `task(first graph, last graph)` on ranges of about equal work."""
+    work = row_ptr[vertex_ptr] + vertex_ptr
+    parts = num_parts(work[-1], WORTH_A_THREAD)
+    borders = [0, *np.searchsorted(work, work[-1] * np.arange(1, parts) / parts).tolist(), len(vertex_ptr) - 1]
+    run_all([partial(task, start, end) for start, end in pairwise(borders)])
+
+
+@compiled
+def _share_equally(row_ptr: Any, share: Any) -> None:
+    for v in range(len(row_ptr) - 1):
+        for e in range(row_ptr[v], row_ptr[v + 1]):
+            share[e] = 1 / (row_ptr[v + 1] - row_ptr[v])
+
+
+@compiled
+def _scramble(value: Any) -> Any:
+    value = (value + np.uint64(1)) * _ODD
+    value = (value ^ (value >> _HALF)) * _ODD
+    return value ^ (value >> _THIRD)
+
+
+@compiled
+def _number(key: Any, n: int, table: Any, number: Any) -> int:
+    """Number n keys in the order of their first occurrence; gives how many differ."""
+    places = 4
+    while places < 2 * n:
+        places *= 2
+    table[:places] = -1
+    found, mask = 0, np.uint64(places - 1)
+    for i in range(n):
+        place = ((key[i] * _ODD) >> _HALF) & mask
+        while table[place] >= 0 and key[table[place]] != key[i]:
+            place = (place + np.uint64(1)) & mask
+        if table[place] < 0:
+            table[place], number[i] = i, found
+            found += 1
+        else:
+            number[i] = number[table[place]]
+    return found
+
+
+@compiled
+def _refine(
+    start: int, n: int, row_ptr: Any, source: Any, kind: Any, evidence: Any, own: Any, key: Any, mixed: Any, table: Any
+) -> int:
+    """Propose classes `own` of one graph's vertices; gives their number, 0 if there are too many or no end is seen."""
+    for i in range(n):
+        key[i] = evidence[start + i]
+    found = _number(key, n, table, own)
+    for _ in range(ROUNDS):
+        if found > WORTHWHILE * n:
+            return 0
+        for i in range(n):
+            mixed[i] = _scramble(np.uint64(own[i]))
+        for i in range(n):
+            heard = mixed[i] * _ODD
+            for e in range(row_ptr[start + i], row_ptr[start + i + 1]):
+                sender = mixed[source[e] - start]
+                heard += _scramble(sender + np.uint64(kind[e])) if len(kind) else sender
+            key[i] = heard
+        before, found = found, _number(key, n, table, own)
+        if found == before:
+            return found
+    return 0
+
+
+@compiled
+def _check(start: int, n: int, row_ptr: Any, source: Any, kind: Any, own: Any, first: Any, degree: Any) -> bool:
+    """Whether all vertices of a class hear from the same classes as the first of them; fills in from how many."""
+    kinds = 1
+    for e in range(row_ptr[start], row_ptr[start + n] if len(kind) else 0):
+        kinds = max(kinds, kind[e] + 1)
+    heard = np.zeros(n * kinds, np.int32)
+    # By class: vertices in the order of their classes.
+    place, order = np.zeros(n + 1, np.int32), np.empty(n, np.int32)
+    for i in range(n):
+        place[own[i] + 1] += 1
+    for i in range(n):
+        place[i + 1] += place[i]
+    for i in range(n):
+        order[place[own[i]]] = i
+        place[own[i]] += 1
+    example = -1
+    for i in order:
+        begin, end = row_ptr[start + i], row_ptr[start + i + 1]
+        if example < 0 or own[i] != own[example]:
+            if example >= 0:
+                for e in range(row_ptr[start + example], row_ptr[start + example + 1]):
+                    heard[own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)] = 0
+            example, different = i, 0
+            for e in range(begin, end):
+                at = own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)
+                different += heard[at] == 0
+                heard[at] += 1
+            first[own[i]], degree[own[i]] = start + i, different
+            continue
+        if end - begin != row_ptr[start + example + 1] - row_ptr[start + example]:
+            return False
+        for e in range(begin, end):
+            at = own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)
+            heard[at] -= 1
+            if heard[at] < 0:
+                return False
+        for e in range(begin, end):
+            heard[own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)] += 1
+    return True
+
+
+@compiled
+def _classify(
+    vertex_ptr: Any,
+    row_ptr: Any,
+    source: Any,
+    kind: Any,
+    evidence: Any,
+    own: Any,
+    first: Any,
+    degree: Any,
+    counts: Any,
+    first_graph: int,
+    last_graph: int,
+) -> None:
+    """Classes inside each graph: `own` [N] of every vertex, and by class its first vertex and its number of edges.
+
+    `counts` [2, G + 1] are the numbers of classes and of their edges, behind a 0.
+    """
+    most = 0
+    for g in range(first_graph, last_graph):
+        most = max(most, vertex_ptr[g + 1] - vertex_ptr[g])
+    key, mixed, table = np.empty(most, np.uint64), np.empty(most, np.uint64), np.empty(4 * most + 4, np.int32)
+    seen, classes = 0, 0
+    for g in range(first_graph, last_graph):
+        start, end = vertex_ptr[g], vertex_ptr[g + 1]
+        n, numbers, found = end - start, own[start:end], 0
+        if seen < ENOUGH or classes <= WORTHWHILE * seen:
+            found = _refine(start, n, row_ptr, source, kind, evidence, numbers, key, mixed, table)
+        if found == 0 or not _check(start, n, row_ptr, source, kind, numbers, first[start:end], degree[start:end]):
+            found = n
+            for v in range(start, end):
+                own[v], first[v], degree[v] = v - start, v, row_ptr[v + 1] - row_ptr[v]
+            counts[1, g + 1] = row_ptr[end] - row_ptr[start]
+        else:
+            for c in range(found):
+                counts[1, g + 1] += degree[start + c]
+        counts[0, g + 1] = found
+        seen, classes = seen + n, classes + found
+
+
+@compiled
+def _join(
+    vertex_ptr: Any,
+    row_ptr: Any,
+    source: Any,
+    kind: Any,
+    evidence: Any,
+    own: Any,
+    first: Any,
+    graph_ptr: Any,
+    edge_ptr: Any,
+    class_ptr: Any,
+    sender: Any,
+    class_kind: Any,
+    share: Any,
+    class_evidence: Any,
+    size: Any,
+    row_of: Any,
+    first_graph: int,
+    last_graph: int,
+) -> None:
+    """Fill the arrays of `Rows`: each class receives what its first vertex does, edges from one class made one."""
+    most, kinds = 0, 1
+    for g in range(first_graph, last_graph):
+        most = max(most, graph_ptr[g + 1] - graph_ptr[g])
+    for e in range(len(kind)):
+        kinds = max(kinds, kind[e] + 1)
+    seen = np.full(most * kinds, -1, np.int64)
+    for g in range(first_graph, last_graph):
+        start, classes, edge = vertex_ptr[g], graph_ptr[g], edge_ptr[g]
+        alone = graph_ptr[g + 1] - classes == vertex_ptr[g + 1] - start
+        for v in range(start, vertex_ptr[g + 1]):
+            row_of[v] = classes + own[v]
+            size[row_of[v]] += 1
+        for c in range(graph_ptr[g + 1] - classes):
+            v, begin = first[start + c], edge
+            part = 1 / max(1, row_ptr[v + 1] - row_ptr[v])
+            for e in range(row_ptr[v], row_ptr[v + 1]):
+                u = own[source[e]]
+                at = u * kinds + (kind[e] if len(kind) else 0)
+                if not alone and seen[at] >= begin:
+                    share[seen[at]] += 1
+                    continue
+                seen[at] = edge
+                sender[edge], share[edge] = classes + u, 1
+                if len(kind):
+                    class_kind[edge] = kind[e]
+                edge += 1
+            for e in range(begin, edge):
+                share[e] *= part
+            class_ptr[classes + c + 1] = edge
+            class_evidence[classes + c] = evidence[v]
