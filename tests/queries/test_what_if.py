@@ -387,6 +387,7 @@ Refused = Callable[[GSPN, Data], object]
         (lambda m, g: m.what_if(g, add_edges=3), "add_edges must be a list of edges (source, target), got 3"),
         (lambda m, g: m.what_if(g, add_edges=[(0, 6)]), "add_edges: vertex 6 does not exist: the graph has 6 vertices"),
         (lambda m, g: m.what_if(g, add_edges=[(0, 3, 1)]), "add_edges, edge 0 → 3: the graph's edges have no types"),
+        (lambda m, g: m.what_if(g, directed="no"), "directed must be True, False or None, got 'no'"),
         (lambda m, g: m.what_if([g], {}), "what_if compares two versions of one graph, a Data; got list"),
         (lambda m, g: m.what_if(Batch.from_data_list([g]), {}), "what_if compares two versions of one graph"),
         (lambda m, g: m.what_if_all(g, "mass"), "no attribute 'mass' in the schema"),

@@ -56,6 +56,8 @@ def edit(
     x, revalued = _with_values(graph, schema, {} if changes is None else changes)
     edges = _Edges(graph, num_edge_types)
     removed, added = edges.read("remove_edges", remove_edges), edges.read("add_edges", add_edges)
+    if directed not in (None, True, False):
+        raise InputError(f"directed must be True, False or None, got {shorten(directed)}")
     if directed is None:
         directed = bool(removed or added) and not edges.are_paired()
     removed = [edges.found(edge) for edge in removed]
