@@ -1,7 +1,7 @@
 """What-if queries against Algorithm 1, against each other, and what they refuse.
 
 Everything here is in float64 unless a test says otherwise; sums of a few rounded terms of size up to about 100 agree to
-1e-9 with room to spare (see `hierarchy/test_against_oracle.py`).
+1e-9 with room to spare (see `oracle_cases.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from hierarchy.test_against_oracle import CASES, Case, draw_values, kind_of, make_case
+from oracle_cases import CASES, Case, draw_values, kind_of, make_case
 from small_graphs import EVERY_KIND, draw_graph, draw_graphs
 from small_models import random_model
 from torch_geometric.data import Batch, Data
