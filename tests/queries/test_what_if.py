@@ -1,7 +1,7 @@
 """What-if queries against Algorithm 1, against each other, and what they refuse.
 
 Everything here is in float64 unless a test says otherwise; sums of a few rounded terms of size up to about 100 agree to
-1e-9 with room to spare (see `oracle_cases.py`).
+1e-9 with room to spare (see `hierarchy/test_against_oracle.py`).
 """
 
 from __future__ import annotations
