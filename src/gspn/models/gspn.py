@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,22 +17,21 @@ from torch_geometric.data import Data
 from gspn.attributes import Schema
 from gspn.circuits.structure import Unit
 from gspn.errors import InputError, NotFittedError
-from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
+from gspn.graphs import Batch, GraphDataset, pack
 from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for
 from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_structure, check_training
 from gspn.models.compatibility import check_edge_types, check_magnitudes
-from gspn.queries.likelihood import leave_one_out_nll, log_likelihood, log_prob_hidden
+from gspn.models.questions import Graphs as Graphs
+from gspn.models.questions import Questions
+from gspn.queries.likelihood import leave_one_out_nll
 from gspn.training import Checkpoint, Processes, Progress, Settings, Validate, join_processes, mean_loss, train
 from gspn.training.files import digest
 
 VALIDATION_ROOTS = 2_000
 """Vertices on which the leave-one-out NLL is computed at the end of training."""
-
-_NUMBERS_AT_ONCE = 40_000_000
-"""Posterior entries that public methods compute in one chunk (about 160 MB in float32, a few times that in all)."""
 
 _INITIAL_SCORE_GRAPHS = 1_000
 """Graphs on which several initialisations are compared."""
@@ -40,10 +39,8 @@ _INITIAL_SCORE_GRAPHS = 1_000
 _START = 2
 """Names the stream of random numbers from which starting points are drawn."""
 
-Graphs: TypeAlias = Data | Sequence[Data] | GraphDataset
 
-
-class GSPN(TransformerMixin, BaseEstimator, nn.Module):
+class GSPN(Questions, TransformerMixin, BaseEstimator, nn.Module):
     """Graph-Induced Sum-Product Network over typed vertex attributes, trained without labels.
 
     Parameters
@@ -316,51 +313,6 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         evaluation: Evaluation = self.network(batch)
         return evaluation
 
-    # Questions.
-
-    def log_likelihood(
-        self, graphs: Graphs, leave_one_out: bool = False, vertices: Sequence[int] | Tensor | None = None
-    ) -> Any:
-        """[N] log P(x_v | tree below v), or with `leave_one_out` log P(x_v | all other vertices).
-
-        `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
-        """
-        ask = log_prob_hidden if leave_one_out else log_likelihood
-        if vertices is None:
-            return self._ask(graphs, lambda batch: ask(self.hierarchy, batch, torch.arange(batch.num_vertices)))
-        if not is_single_graph(graphs):
-            raise InputError("vertices can be chosen in one graph only, not in a sequence of graphs")
-        return self._ask(graphs, lambda batch: ask(self.hierarchy, batch, _numbers(vertices, batch.num_vertices)))
-
-    def posteriors(self, graphs: Graphs) -> Any:
-        """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
-        return self._ask(graphs, lambda batch: self.hierarchy(batch).posteriors)
-
-    def embed(self, graphs: Graphs) -> Any:
-        """[N, L·S·C] the posteriors as one vector a vertex; a list for a sequence of graphs."""
-        return self._ask(graphs, lambda batch: self.hierarchy(batch).posteriors.flatten(1))
-
-    def transform(self, graphs: Graphs) -> Any:
-        """The same as `embed`, under the name that pipelines use."""
-        return self.embed(graphs)
-
-    @torch.no_grad()
-    def _ask(self, graphs: Graphs, answer: Callable[[Batch], Tensor]) -> Any:
-        """Answers in chunks, one tensor a graph."""
-        self._require_fitted()
-        dataset = self._pack(graphs)
-        check_magnitudes(self.hierarchy, dataset)
-        if is_single_graph(graphs):
-            return answer(dataset.batch(torch.arange(1)))
-        answers: list[Tensor] = []
-        for batch in dataset.chunks(self._chunk_size()):
-            answers.extend(answer(batch).split(batch.vertex_ptr.diff().tolist()))
-        return answers
-
-    def _chunk_size(self) -> int:
-        numbers = self.num_layers * self.hierarchy.template.num_sum_units * self.num_states
-        return max(1, _NUMBERS_AT_ONCE // numbers)
-
     def _pack(self, graphs: Graphs) -> GraphDataset:
         dataset = pack(graphs, self.schema)
         check_edge_types(dataset, self.num_edge_types)
@@ -412,16 +364,3 @@ def with_labels(validation: Any) -> tuple[Any, Any]:
     if isinstance(validation, tuple) and len(validation) == 2 and not isinstance(validation[1], Data):
         return validation
     return validation, None
-
-
-def _numbers(vertices: Sequence[int] | Tensor, num_vertices: int) -> Tensor:
-    try:
-        numbers = torch.as_tensor(vertices).reshape(-1)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"vertices must be integers, got {vertices!r}") from error
-    if numbers.numel() and (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool):
-        raise InputError(f"vertices must be integers, got {numbers.dtype}")
-    outside = (numbers < 0) | (numbers >= num_vertices)
-    if outside.any():
-        raise InputError(f"vertex {int(numbers[outside][0])} does not exist: the graph has {num_vertices} vertices")
-    return numbers.long()
