@@ -27,11 +27,15 @@ from gspn.models.compatibility import check_edge_types, check_magnitudes
 from gspn.models.questions import Graphs as Graphs
 from gspn.models.questions import Questions
 from gspn.queries.likelihood import leave_one_out_nll
+from gspn.queries.scoring import training_scores
 from gspn.training import Checkpoint, Processes, Progress, Settings, Validate, join_processes, mean_loss, train
 from gspn.training.files import digest
 
 VALIDATION_ROOTS = 2_000
 """Vertices on which the leave-one-out NLL is computed at the end of training."""
+
+SCORED_VERTICES = 1_000
+"""Training vertices whose scores are kept at the end of training, and as many again in whole graphs."""
 
 _INITIAL_SCORE_GRAPHS = 1_000
 """Graphs on which several initialisations are compared."""
@@ -149,7 +153,7 @@ class GSPN(Questions, TransformerMixin, BaseEstimator, nn.Module):
             self.__dict__.update(before)
             raise
         self.to(device=like.device, dtype=like.dtype)
-        for result in ("history_", "leave_one_out_nll_"):
+        for result in ("history_", "leave_one_out_nll_", "training_scores_"):
             self.__dict__.pop(result, None)
         return self
 
@@ -183,17 +187,20 @@ class GSPN(Questions, TransformerMixin, BaseEstimator, nn.Module):
         except BaseException:
             # Ctrl-C after some epochs leaves what they taught; before that, the model is what it was.
             if done.epoch:
-                self._keep(done)
+                self._keep(done, settings)
             else:
                 self.load_state_dict(before)
             raise
-        self._keep(done)
+        self._keep(done, settings)
         return self
 
-    def _keep(self, done: Progress) -> None:
+    def _keep(self, done: Progress, settings: Mapping[str, Any]) -> None:
         self._fitted.fill_(True)
         self.history_ = done.history
-        self.leave_one_out_nll_ = (done.results or {}).get("leave_one_out_nll")
+        self._trained_with, self._told = settings["objective"], False
+        results: dict[str, Any] = dict(done.results or {})
+        self.leave_one_out_nll_ = results.get("leave_one_out_nll")
+        self.training_scores_ = results.get("training_scores")
 
     def _train(
         self,
@@ -227,7 +234,7 @@ class GSPN(Questions, TransformerMixin, BaseEstimator, nn.Module):
             done,
             checkpoint=kept,
             show_progress=show_progress,
-            at_end=lambda: self._final_results(validation, settings),
+            at_end=lambda: self._final_results(validation, settings) | self._scores_to_keep(training, settings),
         )
 
     # What a model with targets does otherwise.
@@ -300,6 +307,13 @@ class GSPN(Questions, TransformerMixin, BaseEstimator, nn.Module):
         nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"], self._chunk_size())
         return {} if math.isnan(nll) else {"leave_one_out_nll": nll}
 
+    def _scores_to_keep(self, training: GraphDataset, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What is usual in the training data, to rank others by."""
+        if settings.get("likelihood_weight", 1.0) == 0:
+            return {}  # the vertices were not part of the training
+        chunk = self._chunk_size()
+        return {"training_scores": training_scores(self.hierarchy, training, SCORED_VERTICES, settings["seed"], chunk)}
+
     # From graphs to batches and evaluations: the differentiable way.
 
     def collate(self, graphs: Graphs) -> Batch:
@@ -352,6 +366,7 @@ class GSPN(Questions, TransformerMixin, BaseEstimator, nn.Module):
         """
         self.hierarchy.assign(parameters, fitted=self.__sklearn_is_fitted__())
         self._fitted.fill_(True)
+        self.training_scores_ = None  # those of other parameters
         return self
 
     def save(self, folder: str | Path) -> None:

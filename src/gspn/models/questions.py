@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,11 +16,13 @@ from gspn.circuits.distributions import check_draws
 from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
 from gspn.hierarchy import Hierarchy
-from gspn.models.arguments import check_choice
+from gspn.models.arguments import check_choice, check_integer
 from gspn.models.compatibility import check_magnitudes
 from gspn.queries import missing
 from gspn.queries.conditional import conditional, conditional_of_one
 from gspn.queries.likelihood import log_likelihood, log_prob_hidden
+from gspn.queries.pseudo_gibbs import pseudo_gibbs
+from gspn.queries.scoring import per_entry, posterior_entropy, rank, score_entries, totals, training_scores
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +41,10 @@ class Questions:
     num_states: int
     objective: str
     hierarchy: Hierarchy
+    training_scores_: dict[str, list[float]] | None
+    _trained_with: str | None = None
+    """The objective of the last fit, where it is known"""
+    _told = False
 
     if TYPE_CHECKING:
 
@@ -119,6 +125,104 @@ class Questions:
         )
         return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
 
+    def pseudo_gibbs(
+        self,
+        graphs: Graphs,
+        n: int = 1,
+        sweeps: int = 20,
+        entries: str = "all",
+        vertices: Vertices = None,
+        generator: torch.Generator | None = None,
+    ) -> Any:
+        """[n, N, d] whole attribute sets: n chains in which vertex after vertex is drawn given all others.
+
+        Not an exact sampler: the model is a family of conditionals, one for each vertex, which need not belong to one
+        joint distribution; the chains' limit may depend on the order of the vertices. `entries`: "all" draws everything
+        anew (of the given `vertices`), "missing" only what is missing. Every sweep costs a pass for each group of
+        vertices that do not hear each other: in small dense graphs, a pass a vertex.
+        """
+        check_draws(n)
+        check_integer("sweeps", sweeps, 0)
+        check_choice("entries", entries, ("all", "missing"))
+        self._tell_objective()
+
+        def draw(batch: Batch, numbers: Tensor) -> Tensor:
+            redrawn = torch.zeros(batch.x.shape, dtype=torch.bool)
+            redrawn[numbers] = True if entries == "all" else ~batch.observed[numbers]
+            return pseudo_gibbs(self.hierarchy, batch, redrawn, n, sweeps, generator).transpose(0, 1)
+
+        drawn = self._ask(graphs, draw, vertices)
+        return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
+
+    # Scores.
+
+    def score_entries(self, graphs: Graphs, vertices: Vertices = None) -> Any:
+        """[N, d] log P(entry | the vertex's other observed entries, all other vertices); NaN where it is missing.
+
+        What each attribute contributes: the lowest one is what is strange about a vertex.
+        """
+        return self._ask(graphs, lambda batch, numbers: score_entries(self.hierarchy, batch, numbers), vertices)
+
+    def score_vertices(self, graphs: Graphs, leave_one_out: bool = True, vertices: Vertices = None) -> Any:
+        """[N] log-likelihood of every vertex per observed entry, given all other vertices; NaN where none is observed.
+
+        Comparable between vertices with different gaps. `leave_one_out=False` takes the paper's pseudo-likelihood.
+        """
+        return self._ask(
+            graphs,
+            lambda batch, numbers: per_entry(totals(self.hierarchy, batch, numbers, leave_one_out)),
+            vertices,
+        )
+
+    def score_graphs(self, graphs: Graphs, leave_one_out: bool = True) -> Any:
+        """The log-likelihood of all vertices per observed entry: one number for a graph, [G] for a sequence of graphs.
+
+        Comparable between graphs of different sizes and gaps; NaN where nothing is observed.
+        """
+        found = self._ask(graphs, lambda batch, numbers: totals(self.hierarchy, batch, numbers, leave_one_out))
+        if isinstance(found, Tensor):
+            return per_entry(found.sum(0)).item()
+        return torch.stack([per_entry(one.sum(0)) for one in found])
+
+    def rank_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Any:
+        """[N] how unusual: the share of the training data's vertices (a sample) with a higher `score_vertices`.
+
+        1 is stranger than all of them; about uniform on vertices like those of training.
+        """
+        among = self._kept_scores("vertices")
+        found = self.score_vertices(graphs, vertices=vertices)
+        return rank(found, among) if isinstance(found, Tensor) else [rank(one, among) for one in found]
+
+    def rank_graphs(self, graphs: Graphs) -> Any:
+        """How unusual: the share of the training data's graphs (a sample) with a higher `score_graphs`."""
+        ranks = rank(torch.as_tensor(self.score_graphs(graphs)), self._kept_scores("graphs"))
+        return ranks.item() if is_single_graph(graphs) else ranks
+
+    def keep_scores(self, graphs: Graphs, most_vertices: int = 1_000, seed: int = 0) -> Self:
+        """Take the scores of (a sample of) these graphs as what is usual; `fit` does it with the training graphs.
+
+        At most so many vertices are scored, and whole graphs with at most as many vertices in all.
+        """
+        check_integer("most_vertices", most_vertices, 1)
+        self._require_fitted()
+        dataset = self._pack(graphs)
+        check_magnitudes(self.hierarchy, dataset)
+        self.training_scores_ = training_scores(self.hierarchy, dataset, most_vertices, seed, self._chunk_size())
+        return self
+
+    def _kept_scores(self, of: str) -> list[float]:
+        self._require_fitted()
+        kept = (getattr(self, "training_scores_", None) or {}).get(of)
+        if not kept:
+            raise InputError(
+                f"this model keeps no scores of {of} to rank by; call keep_scores with graphs that are usual"
+            )
+        return scores[of]
+
+    def posterior_entropy(self, graphs: Graphs) -> Any:
+        """[N, L, S] entropy of every sum unit's posterior in nats: how uncertain the states are; at most log C."""
+        return self._ask(graphs, lambda batch, _: posterior_entropy(self.hierarchy, batch))
+
     # How a question is put.
 
     @torch.no_grad()
@@ -163,10 +267,9 @@ class Questions:
 
     def _tell_objective(self) -> None:
         """Say once what a model that was trained with the paper's objective is not made for."""
-        if self.__dict__.get("_told") or not self.__dict__.get("history_"):
-            return
-        if self.objective == "pseudo" and self.num_layers > 1:
-            self.__dict__["_told"] = True
+        trained_with = self._trained_with or self.objective
+        if getattr(self, "history_", None) and trained_with == "pseudo" and self.num_layers > 1 and not self._told:
+            self._told = True
             _log.warning(
                 "this model was trained with objective='pseudo', which hears a vertex's own echo; "
                 "objective='masked' answers questions about hidden entries better"
