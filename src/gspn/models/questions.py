@@ -212,11 +212,9 @@ class Questions:
 
     def _kept_scores(self, of: str) -> list[float]:
         self._require_fitted()
-        kept = (getattr(self, "training_scores_", None) or {}).get(of)
-        if not kept:
-            raise InputError(
-                f"this model keeps no scores of {of} to rank by; call keep_scores with graphs that are usual"
-            )
+        scores: dict[str, list[float]] = getattr(self, "training_scores_", None) or {}
+        if not scores.get(of):
+            raise InputError(f"there are no scores of {of} to rank by; call keep_scores with graphs that are usual")
         return scores[of]
 
     def posterior_entropy(self, graphs: Graphs) -> Any:
