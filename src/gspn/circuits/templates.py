@@ -205,7 +205,7 @@ def _take(values: Tensor, columns: Tensor) -> Tensor:
 
 def _log_index_add(log_values: Tensor, index: Tensor, log_terms: Tensor) -> Tensor:
     """log(exp(values) with exp(terms) added to the columns `index`), where minus infinity is an honest 0."""
-    top = log_values.index_reduce(1, index, log_terms, "amax")
+    top = log_values.scatter_reduce(1, index.expand_as(log_terms), log_terms, "amax")
     shift = top.masked_fill(top == -torch.inf, 0.0)
     total = (log_values - shift).exp().index_add(1, index, (log_terms - shift[:, index]).exp())
     return shift + total.log()
