@@ -31,14 +31,14 @@ from gspn.graphs.missing import gamma_mask, with_missing
 from gspn.graphs.splits import holdout
 
 MOLECULES = ("benzene", "ethanol", "malonaldehyde", "naphthalene", "salicylic_acid", "toluene", "uracil")
-BUDGET: dict[str, Any] = {"num_states": 20, "epochs": 60, "batch_size": 32, "lr": 0.01, "patience": 15}
+BUDGET: dict[str, Any] = {"num_states": 20, "epochs": 120, "batch_size": 32, "lr": 0.01, "patience": 20}
 MODELS: dict[str, dict[str, Any]] = {
     # One state, as it is initialised: the observed values' mean and deviation.
     "Gaussian": {"num_layers": 1, "num_states": 1, "epochs": 0},
     "mixture": {"num_layers": 1},
-    "mixture, masked": {"num_layers": 1, "objective": "masked", "mask_rate": 0.5},
+    "mixture, masked": {"num_layers": 1, "objective": "masked"},
     "GSPN, pseudo": {"num_layers": 3},
-    "GSPN, masked": {"num_layers": 3, "objective": "masked", "mask_rate": 0.5},
+    "GSPN, masked": {"num_layers": 3, "objective": "masked"},
 }
 
 
