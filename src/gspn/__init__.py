@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from gspn.convert.tables import from_tables
     from gspn.errors import GSPNError
     from gspn.graphs import GraphDataset, pack
+    from gspn.graphs.stored import StoredGraph, store_graph
     from gspn.models.gspn import GSPN
     from gspn.models.saving import load
+    from gspn.models.shards import Shards
     from gspn.models.supervised import SupervisedGSPN
     from gspn.predictors import DeepSets
 
@@ -33,6 +35,8 @@ _HOMES = {
     "GSPNError": "gspn.errors",
     "GraphDataset": "gspn.graphs",
     "Schema": "gspn.attributes",
+    "Shards": "gspn.models.shards",
+    "StoredGraph": "gspn.graphs.stored",
     "SupervisedGSPN": "gspn.models.supervised",
     "from_arrays": "gspn.convert.arrays",
     "from_networkx": "gspn.convert.networkx",
@@ -42,6 +46,7 @@ _HOMES = {
     "graph_table": "gspn.convert.frames",
     "load": "gspn.models.saving",
     "pack": "gspn.graphs",
+    "store_graph": "gspn.graphs.stored",
     "to_arrays": "gspn.convert.arrays",
     "to_networkx": "gspn.convert.networkx",
     "to_tables": "gspn.convert.frames",
@@ -58,6 +63,8 @@ __all__ = [
     "GSPNError",
     "GraphDataset",
     "Schema",
+    "Shards",
+    "StoredGraph",
     "SupervisedGSPN",
     "__version__",
     "circuits",
@@ -70,6 +77,7 @@ __all__ = [
     "graph_table",
     "load",
     "pack",
+    "store_graph",
     "to_arrays",
     "to_networkx",
     "to_tables",

@@ -138,13 +138,13 @@ class Hierarchy(nn.Module):
         batch = batch.to(self.raw_prior.device)
         naturals, visible = self.naturals(), batch.visible
         levels = self._climb(naturals, visible, batch)
-        log_visible = _where_any(levels.at_vertices(levels.log_value), visible)
+        log_visible = where_any(levels.at_vertices(levels.log_value), visible)
         log_likelihood = log_visible
         if batch.hidden is not None:
             everything = self._inputs([at_level(natural, -1) for natural in naturals], batch.x)
             root_prior = levels.at_vertices(levels.root_prior)
             log_value = self.template.log_value(everything[0], log_weight(root_prior))
-            log_likelihood = _where_any(log_value, batch.x)
+            log_likelihood = where_any(log_value, batch.x)
         return Evaluation(log_likelihood, log_visible, batch.vertex_ptr, levels)
 
     def _climb(self, naturals: list[Natural], visible: Tensor, batch: Batch) -> Levels:
@@ -236,6 +236,6 @@ class Hierarchy(nn.Module):
                     )
 
 
-def _where_any(log_value: Tensor, x: Tensor) -> Tensor:
+def where_any(log_value: Tensor, x: Tensor) -> Tensor:
     """Log-values, exactly 0 where x has no entries, which rounding of the weights would miss."""
     return log_value.masked_fill(torch.isnan(x).all(1), 0.0)

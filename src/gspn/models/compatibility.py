@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from gspn.circuits.leaves import GaussianLeaves
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.pack import name_vertex
+from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Hierarchy
 
 MAX_DEVIATIONS = 1e6
@@ -38,16 +40,39 @@ def check_edge_types(dataset: GraphDataset, num_edge_types: int) -> None:
 
 def check_magnitudes(hierarchy: Hierarchy, dataset: GraphDataset) -> None:
     """Continuous values must lie within `MAX_DEVIATIONS` of the training data's mean."""
-    entries = dataset.entries()
+    fault = find_far_value(hierarchy, dataset.entries())
+    if fault is not None:
+        row, reason = fault
+        sizes = dataset.num_vertices_per_graph()
+        raise InputError(f"{name_vertex(row, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))}, {reason}")
+
+
+def find_far_value(hierarchy: Hierarchy, x: Tensor) -> tuple[int, str] | None:
+    """Row and reason of a value in x [n, d], float64, that is too far from the mean; None if all is well."""
     for column, family in enumerate(hierarchy.families):
         if isinstance(family, GaussianLeaves):
-            far = family.standardised(entries[:, column]).abs() > MAX_DEVIATIONS
+            far = family.standardised(x[:, column]).abs() > MAX_DEVIATIONS
             if far.any():
                 row = int(far.nonzero()[0])
-                sizes = dataset.num_vertices_per_graph()
-                where = name_vertex(row, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
-                raise InputError(
-                    f"{where}, attribute '{family.attribute.name}': {entries[row, column].item():g} is more than "
+                return row, (
+                    f"attribute '{family.attribute.name}': {x[row, column].item():g} is more than "
                     f"{MAX_DEVIATIONS:g} deviations ({family.spread:g}) from the mean of the training data "
                     f"({family.center:g})"
                 )
+    return None
+
+
+def check_stored(hierarchy: Hierarchy, graph: StoredGraph) -> None:
+    """Do schema and edge types of a stored graph fit; its values are looked at while they are read."""
+    if graph.schema != hierarchy.schema:
+        raise InputError(
+            f"the graph's schema differs from the model's:\n{graph.schema}\nthe model's:\n{hierarchy.schema}"
+        )
+    number = hierarchy.num_edge_types
+    if number == 1:
+        return
+    if graph.edge_type is None and graph.num_edges:
+        raise InputError(f"the graph has no edge_type, but the model tells {number} edge types apart")
+    largest, edge = graph.largest_type
+    if largest >= number:
+        raise InputError(f"edge {edge}: edge type {largest} is out of range, the model has num_edge_types={number}")

@@ -19,11 +19,14 @@ from gspn.circuits.structure import Unit
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
 from gspn.graphs.draws import keyed_generator
+from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for
 from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_structure, check_training
+from gspn.models.bounded import evaluate_stored
 from gspn.models.compatibility import check_edge_types, check_magnitudes
+from gspn.models.shards import Shards
 from gspn.queries.likelihood import leave_one_out_nll, log_likelihood, log_prob_hidden
 from gspn.training import Checkpoint, Processes, Progress, Settings, Validate, join_processes, mean_loss, train
 from gspn.training.files import digest
@@ -343,6 +346,30 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
     def transform(self, graphs: Graphs) -> Any:
         """The same as `embed`, under the name that pipelines use."""
         return self.embed(graphs)
+
+    def evaluate_stored(
+        self,
+        graph: StoredGraph | str | Path,
+        folder: str | Path,
+        *,
+        embeddings: bool = False,
+        memory: str | int = "512 MiB",
+        format: str = "npy",
+        progress: bool = True,
+    ) -> Shards:
+        """Log-likelihoods, and embeddings if asked for, of a graph that need not fit into memory (`gspn.store_graph`).
+
+        Works level by level over ranges of vertices, with no more anonymous memory than `memory`, and writes one shard
+        a range into `folder`, as "npy" or "parquet". A run that was stopped goes on where it stopped when it is called
+        again; a finished one returns at once.
+        """
+        self._require_fitted()
+        stored = graph if isinstance(graph, StoredGraph) else StoredGraph.open(graph)
+        options = {"embeddings": embeddings, "memory": memory, "format": format, "progress": progress}
+        settings = saving.settings_to_json(self.arguments())
+        identity = {name: settings[name] for name in ("template", "shortcut")}
+        identity |= {"weights": digest(self.hierarchy.state_dict())}
+        return evaluate_stored(self.hierarchy, identity, stored, Path(folder), **options)
 
     @torch.no_grad()
     def _ask(self, graphs: Graphs, answer: Callable[[Batch], Tensor]) -> Any:
