@@ -2,7 +2,8 @@
 
 Both begin with entries and edges in .npy files and end with log-likelihoods on the disk; the bounded run prepares its
 memory-mapped arrays as part of the work. Each run is a process of its own, started afresh; anonymous memory is counted
-from after the imports. A second row has embeddings too. Where the system does not tell anonymous memory, it is "unknown".
+from after the imports. A second row has embeddings too. Where the system does not tell anonymous memory, the table says
+"unknown".
 """
 
 from __future__ import annotations

@@ -43,9 +43,10 @@ def bytes_per_vertex(hierarchy: Hierarchy) -> int:
     """Bytes that computing a level takes at most for each vertex of a range.
 
     Entries: their rows in double precision, once more while distinct ones are looked for, and the hash table.
-    Densities: of all attributes until they are joined, and up to six intermediate results of one, which may be in double
-    precision. Rows: densities relative to the largest, posteriors, means over neighbours for each edge type. A circuit's
-    units exist upward and downward, in two copies while they grow, and so do the children that are gathered for them.
+    Densities: of all attributes until they are joined, and up to six intermediate results of one, which may be in
+    double precision. Rows: densities relative to the largest, posteriors, means over neighbours for each edge type.
+    A circuit's units exist upward and downward, in two copies while they grow, and so do the children that are gathered
+    for them.
     """
     template, size = hierarchy.template, hierarchy.raw_prior.element_size()
     leaves, attributes = template.leaf_counts, len(hierarchy.schema)

@@ -365,11 +365,19 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         """
         self._require_fitted()
         stored = graph if isinstance(graph, StoredGraph) else StoredGraph.open(graph)
-        options = {"embeddings": embeddings, "memory": memory, "format": format, "progress": progress}
         settings = saving.settings_to_json(self.arguments())
         identity = {name: settings[name] for name in ("template", "shortcut")}
-        identity |= {"weights": digest(self.hierarchy.state_dict())}
-        return evaluate_stored(self.hierarchy, identity, stored, Path(folder), **options)
+        identity["weights"] = digest(self.hierarchy.state_dict())
+        return evaluate_stored(
+            self.hierarchy,
+            identity,
+            stored,
+            Path(folder),
+            embeddings=embeddings,
+            memory=memory,
+            format=format,
+            progress=progress,
+        )
 
     @torch.no_grad()
     def _ask(self, graphs: Graphs, answer: Callable[[Batch], Tensor]) -> Any:
