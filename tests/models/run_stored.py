@@ -1,8 +1,6 @@
 """One evaluation of a stored graph in a process of its own, which sends itself SIGKILL after some ranges.
 
-    python run_stored.py HOME FOLDER RANGES
-
-evaluates the graph HOME/graph into HOME/FOLDER; with 0 ranges it is not killed.
+python run_stored.py GRAPH FOLDER RANGES
 """
 
 from __future__ import annotations
@@ -11,14 +9,11 @@ import os
 import signal
 import sys
 from itertools import count
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from small_graphs import EVERY_KIND, draw_graph
+from small_graphs import EVERY_KIND
 from small_models import random_model
 
-from gspn import StoredGraph, store_graph
 from gspn.models import bounded
 
 bounded.MOST_VERTICES = 50
@@ -39,11 +34,5 @@ def die_after(number: int) -> None:
 
 
 if __name__ == "__main__":
-    home, folder = Path(sys.argv[1]), sys.argv[2]
-    if sys.argv[3] != "0":
-        die_after(int(sys.argv[3]))
-    if not (home / "graph").exists():
-        data = draw_graph(np.random.default_rng(0), 230)
-        store_graph(home / "graph", data.x, data.edge_index, EVERY_KIND)
-    graph = StoredGraph.open(home / "graph")
-    random_model(EVERY_KIND, 1).evaluate_stored(graph, home / folder, embeddings=True)
+    die_after(int(sys.argv[3]))
+    random_model(EVERY_KIND, 1).evaluate_stored(sys.argv[1], sys.argv[2], embeddings=True)

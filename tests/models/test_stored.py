@@ -25,7 +25,14 @@ from gspn.benchmarks.anonymous import anonymous
 from gspn.errors import CheckpointError, InputError, NotFittedError
 from gspn.models import bounded
 
-SCRIPT = Path(__file__).with_name("run_stored.py")
+
+def run_script(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A script beside this file, in a process of its own."""
+    here = Path(__file__)
+    paths = os.pathsep.join(map(str, [Path(gspn.__file__).parents[1], here.parents[1]]))
+    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(here.with_name(name)), *map(str, arguments)]
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def store(data: Data, folder: Path) -> StoredGraph:
@@ -210,7 +217,7 @@ def test_ctrl_c_while_a_shard_is_written(tmp_path: Path, monkeypatch: pytest.Mon
     data = draw_graph(np.random.default_rng(9), 30)
     model, graph = random_model(EVERY_KIND, 3), store(data, tmp_path / "g")
 
-    def interrupt(*_: Any) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -225,18 +232,18 @@ def test_ctrl_c_while_a_shard_is_written(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
-def test_killed_runs_end_like_one_never_killed(tmp_path: Path) -> None:
-    def run(folder: str, die_after: int) -> int:
-        paths = [Path(gspn.__file__).parents[1], Path(__file__).parents[1]]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, str(SCRIPT), str(tmp_path), folder, str(die_after)]
-        return subprocess.run(command, env=environment).returncode
-
-    assert run("whole", 0) == 0
-    assert run("killed", 5) == -signal.SIGKILL
-    assert run("killed", 9) == -signal.SIGKILL
-    assert run("killed", 0) == 0
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+def test_killed_runs_end_like_one_never_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = draw_graph(np.random.default_rng(0), 230)
+    graph, model = store(data, tmp_path / "graph"), random_model(EVERY_KIND, 1)
+    for ranges in (5, 9):  # of 5 ranges at 3 levels: in the last range of level 0, then among those of level 2
+        assert (
+            run_script("run_stored.py", tmp_path / "graph", tmp_path / "killed", ranges).returncode == -signal.SIGKILL
+        )
+    assert (tmp_path / "killed" / bounded.WORK / "level-1.rows").exists()
+    monkeypatch.setattr(bounded, "MOST_VERTICES", 50)
+    for folder in ("killed", "never killed"):
+        model.evaluate_stored(graph, tmp_path / folder, embeddings=True)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "never killed")
 
 
 def test_other_runs_and_foreign_folders_are_refused(tmp_path: Path) -> None:
@@ -300,8 +307,6 @@ def test_path_instead_of_a_graph(tmp_path: Path) -> None:
 @pytest.mark.skipif(anonymous() is None, reason="anonymous memory is told by /proc only")
 def test_memory_stays_below_the_setting(tmp_path: Path) -> None:
     """The posteriors of this graph take three times the setting; what is used is measured in a process of its own."""
-    paths = [Path(gspn.__file__).parents[1], Path(__file__).parents[1]]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(SCRIPT.with_name("run_bounded.py")), str(tmp_path)]
-    finished = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    finished = run_script("run_bounded.py", tmp_path)
+    assert finished.returncode == 0
     assert int(finished.stdout) < 128 << 20

@@ -175,9 +175,11 @@ def _check_kept(journal: _Journal, rows: _Rows, shards: Shards, levels: int) -> 
     ranges = list(shards)
     for level, i in [key for key in journal.done if key[0] == levels - 1 and not shards.exists(key[1])]:
         del journal.done[level, i]
-    reached = max((level for level, _ in journal.done), default=0)
+    missing = [level for level in range(levels) for i in range(len(ranges)) if (level, i) not in journal.done]
+    # Rows are read again by the level above, and by the root where embeddings are put together.
+    needed = 0 if shards.columns else min(missing, default=levels) - 1
     for (level, i), check in journal.done.items():
-        if level < levels - 1 and (shards.columns or level >= reached - 1) and rows.check(level, *ranges[i]) != check:
+        if needed <= level < levels - 1 and rows.check(level, *ranges[i]) != check:
             _log.warning("%s: rows of level %d are not those that were written; starting afresh", shards.folder, level)
             journal.done.clear()
             break
