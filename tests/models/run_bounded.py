@@ -16,7 +16,7 @@ SETTING = "128 MiB"
 if __name__ == "__main__":
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
-    write_graph(folder, 300_000, 4)  # whose arrays are gone again before memory is looked at
+    write_graph(folder, 200_000, 4)  # whose arrays are gone again before memory is looked at
     schema = Schema([Continuous("value"), Categorical("label", range(10))])
     model = GSPN(schema, num_layers=5, num_states=60)
     model.set_parameters(model.get_parameters())
