@@ -7,8 +7,8 @@ import re
 from gspn.errors import InputError
 
 RESERVE = 96 << 20
-"""Bytes of a setting that are not spent on arrays: compiled code, threads, and what numpy and torch keep for themselves
-(measured: 30 to 60 MiB after import, most of it when compiled code is first loaded)."""
+"""Bytes of a setting that are not for arrays: compiled code, threads, and what numpy and torch keep for themselves.
+An allowance, not a measured number; what a whole run takes is measured by `python -m gspn.benchmarks bounded`."""
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
