@@ -6,6 +6,7 @@ Which ranges, in which order, and where the rows are kept is not decided here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -25,7 +26,7 @@ from gspn.kernels.choose import use_fast
 from gspn.kernels.distinct import distinct_rows
 from gspn.kernels.lanes import WIDTH
 from gspn.kernels.ranges import means_of_range, posteriors_of_range
-from gspn.kernels.threads import run_all
+from gspn.kernels.threads import team
 
 Array: TypeAlias = NDArray[Any]
 
@@ -89,12 +90,11 @@ def _compiled_level(
     number = np.arange(last - first, dtype=np.int32) if evidence is None else evidence.numpy()
     log_density = hierarchy._inputs(natural, distinct)[0].contiguous()
     new = log_density.new_empty
-    density, peak = new(len(distinct) * wide), new(len(distinct))
     rows, log_value = new((last - first, wide)), new(last - first if is_root else 0)
     logs = log_density.view(-1).numpy()
-    _share(len(distinct), None, layout.tabulate, states, wide, logs, density.numpy(), peak.numpy())
+    density, peak = layout.tabulate(team(), states, wide, logs)
     row_ptr, edges = _edges(hierarchy, graph, first, last)
-    known = logs, density.numpy(), peak.numpy()
+    known = logs, density, peak
     learned = _padded(hierarchy.prior(), wide), _padded(hierarchy.transitions()[max(0, level - 1) : level], wide)
     results = rows.view(-1).numpy(), log_value.numpy()
     sizes = states, wide, kinds
@@ -147,17 +147,16 @@ def _edges(hierarchy: Hierarchy, graph: StoredGraph, first: int, last: int) -> t
     return row_ptr, (row_ptr, graph.source, kind)
 
 
-def _share(size: int, row_ptr: Array | None, task: Callable[..., Any], *arguments: Any) -> None:
-    """Run task(first, last, …) over 0 … size - 1 in all threads; a vertex counts as much as four edges."""
+def _share(size: int, row_ptr: Array, task: Callable[..., Any], *arguments: Any) -> None:
+    """Run task(first, last, …) over 0 … size - 1 in as many threads as torch has; a vertex counts as four edges."""
     parts = max(1, min(torch.get_num_threads(), size // 2_000))
-    work = 4 * np.arange(size + 1) + (0 if row_ptr is None else row_ptr - row_ptr[0])
+    work = 4 * np.arange(size + 1) + (row_ptr - row_ptr[0])
     cuts = np.searchsorted(work, work[-1] * np.arange(parts + 1) / parts).tolist()
-    run_all([partial(task, cuts[i], cuts[i + 1], *arguments) for i in range(parts)])
+    with ThreadPoolExecutor(parts) as pool:
+        list(pool.map(lambda i: task(cuts[i], cuts[i + 1], *arguments), range(parts)))
 
 
 def _padded(value: Tensor, wide: int) -> Array:
     """Rows of states as one flat array, each filled up with zeros."""
-    states = value.shape[-1]
-    padded = value.new_empty(value.numel() // states * wide)
-    layout.pad(value.detach().contiguous().view(-1).numpy(), states, wide, False, padded.numpy())
-    return padded.numpy()
+    padded: Array = layout.pad(value.detach().contiguous().view(-1).numpy(), value.shape[-1], wide, False)
+    return padded
