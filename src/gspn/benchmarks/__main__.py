@@ -10,6 +10,8 @@ from gspn.benchmarks.measure import show
 
 NAMES = {
     "batches": "gspn.benchmarks.batches",
+    "bounded": "gspn.benchmarks.bounded",
+    "growth": "gspn.benchmarks.growth",
     "heads": "gspn.benchmarks.heads",
     "step": "gspn.benchmarks.step",
     "what_if": "gspn.benchmarks.what_if",

@@ -19,13 +19,16 @@ from gspn.circuits.structure import Unit
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import Batch, GraphDataset, pack
 from gspn.graphs.draws import keyed_generator
+from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for
 from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_structure, check_training
+from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
 from gspn.models.compatibility import check_edge_types, check_magnitudes
 from gspn.models.questions import Graphs as Graphs
+from gspn.models.shards import Shards
 from gspn.queries.likelihood import leave_one_out_nll
 from gspn.queries.scoring import training_scores
 from gspn.training import Checkpoint, Processes, Progress, Settings, Validate, join_processes, mean_loss, train
@@ -326,6 +329,40 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
     def forward(self, batch: Batch) -> Evaluation:
         evaluation: Evaluation = self.network(batch)
         return evaluation
+
+    # A graph that need not fit into memory.
+
+    def evaluate_stored(
+        self,
+        graph: StoredGraph | str | Path,
+        folder: str | Path,
+        *,
+        embeddings: bool = False,
+        memory: str | int = "512 MiB",
+        format: str = "npy",
+        progress: bool = True,
+    ) -> Shards:
+        """Log-likelihoods, and embeddings if asked for, of a graph that need not fit into memory (`gspn.store_graph`).
+
+        Works level by level over ranges of vertices, with no more anonymous memory than `memory`, and writes one shard
+        a range into `folder`, as "npy" or "parquet". A run that was stopped goes on where it stopped when it is called
+        again; a finished one returns at once.
+        """
+        self._require_fitted()
+        stored = graph if isinstance(graph, StoredGraph) else StoredGraph.open(graph)
+        settings = saving.settings_to_json(self.arguments())
+        identity = {name: settings[name] for name in ("template", "shortcut")}
+        identity["weights"] = digest(self.hierarchy.state_dict())
+        return evaluate_stored(
+            self.hierarchy,
+            identity,
+            stored,
+            Path(folder),
+            embeddings=embeddings,
+            memory=memory,
+            format=format,
+            progress=progress,
+        )
 
     def _pack(self, graphs: Graphs) -> GraphDataset:
         dataset = pack(graphs, self.schema)
