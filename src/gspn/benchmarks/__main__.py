@@ -12,6 +12,7 @@ NAMES = {
     "batches": "gspn.benchmarks.batches",
     "bounded": "gspn.benchmarks.bounded",
     "growth": "gspn.benchmarks.growth",
+    "epoch": "gspn.benchmarks.epoch",
     "heads": "gspn.benchmarks.heads",
     "step": "gspn.benchmarks.step",
     "what_if": "gspn.benchmarks.what_if",

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,8 @@ from gspn import GSPN, Categorical, GraphDataset, Schema
 from gspn.benchmarks.measure import medians
 from gspn.graphs.pack import packed
 from gspn.kernels.lanes import WIDTH
-from gspn.kernels.ranges import means_of_range
+from gspn.kernels.ranges import Range, means_of_range
+from gspn.kernels.threads import team
 
 EDGES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 SMALL_VERTICES, SMALL_EDGES = 30, 64
@@ -87,22 +86,18 @@ def _large_graph() -> dict[str, Any]:
     # Indices of 32 bits, as embedding_bag likes them best; making them is not timed.
     source, start = batch.source, batch.row_ptr[:-1].int()
     graph = batch.row_ptr.numpy(), batch.source.numpy(), np.empty(0, np.int32)
-    bare_mean: Callable[..., None] = means_of_range
-    given = wide, 1, *graph, padded.numpy(), torch.empty_like(padded).numpy()
-    cuts = [LARGE_VERTICES * i // THREADS for i in range(THREADS + 1)]
-    parts = [partial(bare_mean, *ends, *given) for ends in pairwise(cuts)]
+    vertices, means = Range(*graph, padded.numpy(), wide, 1), torch.empty_like(padded).numpy()
 
     def forward(model: GSPN) -> Tensor:
         with torch.no_grad():
             log_likelihood: Tensor = model(batch).log_likelihood
         return log_likelihood
 
-    pool = ThreadPoolExecutor(THREADS)
     found = medians(
         {
             "one level": lambda: forward(one),
             "all levels": lambda: forward(all_levels),
-            "compiled": lambda: list(pool.map(lambda part: part(), parts)),
+            "compiled": lambda: means_of_range(team(), vertices, means),
             "torch": lambda: F.embedding_bag(source, rows, start, mode="mean"),
         },
         REPETITIONS,

@@ -73,7 +73,7 @@ def _compare(name: str, rates: dict[str, float]) -> dict[str, Any]:
     batches = [dataset.batch(draw) for draw in draws]
     categories = len(attribute.categories) if isinstance(attribute, Categorical) else 0
     ours = OurModel(dataset, target)
-    theirs = _of_equal_size(_size(ours), max(categories, 1), classes)
+    theirs = gin_of_equal_size(size(ours), max(categories, 1), classes)
     # What each takes as input is ready beforehand; only computing is timed.
     our_inputs = [(batch,) for batch in batches]
     their_inputs = [_for_pyg(batch, categories) for batch in batches]
@@ -98,8 +98,8 @@ def _compare(name: str, rates: dict[str, float]) -> dict[str, Any]:
         "forward ratio": found["our forward"] / found["their forward"],
         "floor ms": 1e3 * floor,
         "times the floor": found["our step"] / floor,
-        "GSPN parameters": _size(ours),
-        "GIN parameters": _size(theirs),
+        "GSPN parameters": size(ours),
+        "GIN parameters": size(theirs),
         "threads": torch.get_num_threads(),
     }
 
@@ -122,15 +122,15 @@ def _forward(model: nn.Module, inputs: list[Any]) -> Callable[[], object]:
     return lambda: model(*next(turns))
 
 
-def _size(model: nn.Module) -> int:
+def size(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _of_equal_size(size: int, inputs: int, classes: int) -> TheirModel:
+def gin_of_equal_size(wanted: int, inputs: int, classes: int) -> TheirModel:
     candidates = [TheirModel(inputs, width, classes) for width in range(16, 64)]
-    best = min(candidates, key=lambda candidate: abs(_size(candidate) - size))
-    if abs(_size(best) - size) > 0.05 * size:
-        raise ValueError(f"no GIN has {size:,} parameters within 5 %")
+    best = min(candidates, key=lambda candidate: abs(size(candidate) - wanted))
+    if abs(size(best) - wanted) > 0.05 * wanted:
+        raise ValueError(f"no GIN has {wanted:,} parameters within 5 %")
     return best
 
 
