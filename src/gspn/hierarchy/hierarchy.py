@@ -160,7 +160,7 @@ class Hierarchy(nn.Module):
         prior, transitions = self.prior(), self.transitions()
         if not isinstance(self.template, NaiveBayes):
             return climb_circuit(self.template, self._inputs(naturals, visible), prior, transitions, batch)
-        if not use_fast(prior, visible):
+        if not use_fast(prior, transitions, visible):
             return reference(self._inputs(naturals, visible), None, prior, transitions, batch)
         rows, evidence = distinct_rows(visible)
         return fast(self._inputs(naturals, rows), evidence, prior, transitions, batch)
