@@ -14,6 +14,7 @@ NAMES = {
     "growth": "gspn.benchmarks.growth",
     "epoch": "gspn.benchmarks.epoch",
     "heads": "gspn.benchmarks.heads",
+    "start": "gspn.benchmarks.start",
     "step": "gspn.benchmarks.step",
     "what_if": "gspn.benchmarks.what_if",
 }
