@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,9 +31,11 @@ from gspn.models.compatibility import check_edge_types, check_magnitudes
 from gspn.models.questions import Graphs as Graphs
 from gspn.models.shards import Shards
 from gspn.queries.likelihood import leave_one_out_nll
-from gspn.queries.scoring import training_scores
+from gspn.queries.scoring import is_cheap, training_scores
 from gspn.training import Checkpoint, Processes, Progress, Settings, Validate, join_processes, mean_loss, train
 from gspn.training.files import digest
+
+_log = logging.getLogger(__name__)
 
 VALIDATION_ROOTS = 2_000
 """Vertices on which the leave-one-out NLL is computed at the end of training."""
@@ -307,6 +310,9 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
     def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
         if validation is None:
             return {}
+        if not is_cheap(validation, self.num_layers, VALIDATION_ROOTS, settings["seed"]):
+            _log.info("the leave-one-out NLL of the validation graphs is not computed, it would take long")
+            return {}
         nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"], self._chunk_size())
         return {} if math.isnan(nll) else {"leave_one_out_nll": nll}
 
@@ -314,6 +320,9 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         """What is usual in the training data, to rank others by."""
         if settings.get("likelihood_weight", 1.0) == 0:
             return {}  # the vertices were not part of the training
+        if not is_cheap(training, self.num_layers, SCORED_VERTICES, settings["seed"]):
+            _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
+            return {}
         chunk = self._chunk_size()
         return {"training_scores": training_scores(self.hierarchy, training, SCORED_VERTICES, settings["seed"], chunk)}
 

@@ -213,7 +213,7 @@ class _Run:
                 if p.grad is None:
                     p.grad = torch.zeros_like(p)
             self.processes.sum_gradients(self.parameters)
-            gradients = [p.grad for p in self.parameters if p.grad is not None]
+            gradients = [p.grad for p in self.parameters if p.grad is not None and p.numel()]
             torch._foreach_div_(gradients, all_terms)
             if not math.isfinite(nn.utils.get_total_norm(gradients, math.inf)):
                 raise GSPNError(
