@@ -1,9 +1,9 @@
 """CGMM, the Contextual Graph Markov Model: mixtures stacked layer by layer, each learned by EM on the fixed ones below.
 
 The first layer is a mixture over the vertices' attributes. In every later layer a vertex's prior comes from its
-neighbours' posteriors in earlier layers: one transition table for each earlier layer and edge type, mixed by weights that
-are learned with them. Of several neighbours along an edge type the mean is taken; where there is none, the vertex sees an
-extra "bottom" state instead, so the prior is a distribution for every vertex.
+neighbours' posteriors in earlier layers: one transition table for each earlier layer and edge type, mixed by weights
+that are learned with them. Of several neighbours along an edge type the mean is taken; where there is none, the vertex
+sees an extra "bottom" state instead, so the prior is a distribution for every vertex.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ class CGMM(LayerwiseEM):
 
     def _climb(self, batch: Batch, layer_for: LayerFor) -> Reading:
         evidence, shares = read_entries(self.columns_, batch.x), type_shares(batch, self.num_edge_types)
-        reading, seen = Reading(), []
+        reading = Reading()
+        seen: list[FloatArray] = []
         for number in range(self.num_layers):
             contexts = np.concatenate(self._earlier(seen), axis=1) if seen else nothing_seen(batch.num_vertices)
             layer = layer_for(number, "vertices", contexts, evidence)

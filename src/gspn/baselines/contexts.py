@@ -1,4 +1,4 @@
-"""What a vertex sees of its neighbours: weighted sums of their posteriors, and the bottom state for what is not there."""
+"""What a vertex sees of its neighbours: weighted sums of their posteriors, and a bottom state for what is not there."""
 
 from __future__ import annotations
 

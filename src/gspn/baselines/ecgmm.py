@@ -1,12 +1,12 @@
 """E-CGMM: a CGMM on the vertices and a second one on the edges, coupled.
 
 Edges have states of their own. In every layer but the first an edge sees the posteriors of its two ends in the layers
-below (sender and receiver are two arcs), and a vertex sees its neighbours sorted by the states of the edges that lead to
-them: for each state of an edge, the mean over all incoming edges of the edge's posterior times the neighbour's posterior.
+below (sender and receiver are two arcs), and a vertex sees its neighbours sorted by the states of the edges that lead
+to them: for each state of an edge, the mean over all incoming edges of the edge's posterior times the neighbour's.
 What is missing of 1 there (neighbours along edges in other states, or no neighbour at all) is in the "bottom" state.
 
-An edge's evidence is its type. Where edges have no types (`num_edge_types=1`), there would be nothing to learn; then the
-evidence is the attributes of its two ends.
+An edge's evidence is its type. Where edges have no types (`num_edge_types=1`), there would be nothing to learn; then
+the evidence is the attributes of its two ends.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Emissions of a mixture learned by EM: one distribution a state for each column of evidence.
 
-Each kind knows its log-densities and its exact M-step. A missing entry has log-density 0 and weight 0: it is marginalised.
+Each kind knows its log-densities and its exact M-step. A missing entry has log-density 0 and weight 0: it is
+marginalised.
 """
 
 from __future__ import annotations
@@ -88,7 +89,10 @@ def first_emission(column: Column, values: FloatArray, num_states: int, rng: np.
 
 def log_densities(emissions: tuple[Emission, ...], evidence: FloatArray) -> FloatArray:
     """[n, C] log p(evidence | state)."""
-    return np.sum([e.log_density(values) for e, values in zip(emissions, evidence.T, strict=True)], axis=0)
+    found = np.zeros((len(evidence), 1))
+    for emission, values in zip(emissions, evidence.T, strict=True):
+        found = found + emission.log_density(values)
+    return found
 
 
 def normalised(weights: FloatArray, axis: int) -> FloatArray:

@@ -1,7 +1,7 @@
 """Entries as the probabilistic ancestors read them: every column is a code or a number on a standard scale.
 
-Categorical and binary attributes are codes. Continuous ones are standardised with the training data, counts likewise on a
-log scale (their models know categorical and Gaussian emissions only). NaN stays NaN: each model says what it does with it.
+Categorical and binary attributes are codes. Continuous ones are standardised with the training data, counts likewise on
+a log scale (the models know categorical and Gaussian emissions only). NaN stays NaN: each model says what it does then.
 """
 
 from __future__ import annotations

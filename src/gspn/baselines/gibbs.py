@@ -4,9 +4,9 @@
     π_j ~ DP(α, β)                              weights within group j, integrated out
     z_u ~ π_j(u),   x_u ~ f(· | θ_z)            θ integrated out: categorical–Dirichlet, Gaussian–normal–gamma
 
-so that P(z_u = k | rest) ∝ (α β_k + n_jk) f(x_u | the other members of k), with α β_new f(x_u) for a new state. A state that
-loses all its members stays eligible until the end of the sweep and is dropped then, when β is drawn anew from the table
-counts. A missing entry takes no part: it is integrated out.
+so that P(z_u = k | rest) ∝ (α β_k + n_jk) f(x_u | the other members of k), with α β_new f(x_u) for a new state. A state
+that loses all its members stays eligible until the end of the sweep and is dropped then, when β is drawn anew from the
+table counts. A missing entry takes no part: it is integrated out.
 
 Here belongs the sampler alone; what the groups are, and what is done with the states, is iCGMM's.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +57,7 @@ class Mixture:
         return len(self.beta) - 1
 
 
-@dataclass(frozen=True, eq=False)
-class Statistics:
+class Statistics(NamedTuple):
     """What a state's members have in common; arrays have room for more states than there are."""
 
     members: FloatArray
@@ -70,7 +70,14 @@ class Statistics:
 
 @compiled
 def _change(
-    by: float, k: int, j: int, row: FloatArray, sizes: Integers, members: FloatArray, seen: FloatArray, cells: FloatArray
+    by: float,
+    k: int,
+    j: int,
+    row: FloatArray,
+    sizes: Integers,
+    members: FloatArray,
+    seen: FloatArray,
+    cells: FloatArray,
 ) -> None:
     """Let a row join (+1) or leave (−1) state k."""
     members[j, k] += by
@@ -86,7 +93,13 @@ def _change(
 
 @compiled
 def _log_predictive(
-    k: int, row: FloatArray, sizes: Integers, priors: FloatArray, ratios: FloatArray, seen: FloatArray, cells: FloatArray
+    k: int,
+    row: FloatArray,
+    sizes: Integers,
+    priors: FloatArray,
+    ratios: FloatArray,
+    seen: FloatArray,
+    cells: FloatArray,
 ) -> float:
     """log f(row | members of state k); for numbers a Student t, whose Gamma functions are looked up in `ratios`."""
     pseudo_count, strength, shape, rate = priors[0], priors[1], priors[2], priors[3]
@@ -119,7 +132,6 @@ def _sweep(
     priors: FloatArray,
     ratios: FloatArray,
     alpha: float,
-    gamma: float,
     beta: FloatArray,
     members: FloatArray,
     seen: FloatArray,
@@ -244,7 +256,7 @@ class Sampler:
         counted = Statistics(
             np.zeros((self.num_groups, room)), np.zeros((dimensions, room)), np.zeros((dimensions, room, width))
         )
-        _count(self.mixture.states, self.groups, self.evidence, self.sizes, *vars(counted).values())
+        _count(self.mixture.states, self.groups, self.evidence, self.sizes, *counted)
         return counted
 
     def sweep(self) -> None:
@@ -273,9 +285,8 @@ class Sampler:
                 self.priors,
                 self.ratios,
                 mixture.alpha,
-                mixture.gamma,
                 beta,
-                *vars(self.statistics(room)).values(),
+                *self.statistics(room),
                 uniforms,
                 sticks,
             )

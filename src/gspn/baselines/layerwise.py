@@ -1,4 +1,4 @@
-"""What the layer-wise ancestors share: estimators that learn one layer after the other and embed by their posteriors."""
+"""What the layer-wise ancestors share: estimators that learn one layer after another and embed by their posteriors."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ A vertex (or edge) n with contexts q[n, a] (distributions over the states of wha
 
     P(evidence_n | q_n) = Σ_i  [Σ_a w_a Σ_j q[n, a, j] θ[a, j, i]]  p(evidence_n | i)
 
-An arc is a pair of earlier layer and kind of edge; w is learned with θ and the emissions. A plain mixture is the case of
-one arc with one state. Tables have a Dirichlet(1 + smoothing) prior, so what training has not seen stays possible; what EM
-raises in every step is the likelihood times this prior.
+An arc is a pair of earlier layer and kind of edge; w is learned with θ and the emissions. A plain mixture is the case
+of one arc with one state. Tables have a Dirichlet(1 + smoothing) prior, so what training has not seen stays possible;
+what EM raises in every step is the likelihood times this prior.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def learn(
         penalty += sum(emission.log_prior(smoothing) for emission in layer.emissions)
         joint = layer.arcs[:, None, None] * layer.transitions
         # Expected number of vertices that took state i from origin j along arc a.
-        counts = joint * np.tensordot(contexts, posteriors / prior, (0, 0)) if len(evidence) else np.zeros_like(joint)
+        counts = joint * (_flat(contexts).T @ (posteriors / prior)).reshape(joint.shape)
         columns = zip(layer.emissions, evidence.T, strict=True)
         layer = Layer(
             normalised(counts.sum((1, 2)) + smoothing, 0),
@@ -78,9 +78,15 @@ def learn(
 
 def _expect(layer: Layer, contexts: FloatArray, evidence: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Posteriors [n, C], log-likelihoods [n] and priors [n, C]."""
-    prior = np.tensordot(contexts, layer.arcs[:, None, None] * layer.transitions, 2)
+    joint = layer.arcs[:, None, None] * layer.transitions
+    prior = _flat(contexts) @ joint.reshape(-1, joint.shape[2])
     log_joint = np.log(prior) + log_densities(layer.emissions, evidence)
     top = log_joint.max(1, keepdims=True)
-    joint = np.exp(log_joint - top)
-    total = joint.sum(1, keepdims=True)
-    return joint / total, (top + np.log(total))[:, 0], prior
+    share = np.exp(log_joint - top)
+    total = share.sum(1, keepdims=True)
+    return share / total, (top + np.log(total))[:, 0], prior
+
+
+def _flat(contexts: FloatArray) -> FloatArray:
+    """[n, A · J], also of no rows at all."""
+    return contexts.reshape(len(contexts), contexts.shape[1] * contexts.shape[2])
