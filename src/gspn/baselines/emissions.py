@@ -19,6 +19,10 @@ _LEAST_WEIGHT = 1e-10
 """A state that explains less than this share of a vertex keeps its Gaussian: there is nothing to learn it from."""
 
 
+SPARSITY = 0.1
+"""Shape of the Gamma numbers that tables start from: states that differ much at first stay apart, and say more."""
+
+
 @dataclass(frozen=True, eq=False)
 class Categories:
     """Tables of probabilities with a Dirichlet(1 + smoothing) prior."""
@@ -77,11 +81,13 @@ Emission: TypeAlias = Categories | Gaussians
 
 
 def first_emission(column: Column, values: FloatArray, num_states: int, rng: np.random.Generator) -> Emission:
-    """Where EM starts: frequencies shaken a little differently for each state, or means at random vertices."""
+    """Where EM starts: frequencies, most of them shrunk, others for each state, or means at random vertices."""
     known = values[~np.isnan(values)]
     if column.size:
         frequencies = np.bincount(known.astype(np.int64), minlength=column.size) + 1.0
-        return Categories(normalised(frequencies[:, None] * rng.gamma(1.0, size=(column.size, num_states)) + 1e-3, 0))
+        return Categories(
+            normalised(frequencies[:, None] * rng.gamma(SPARSITY, size=(column.size, num_states)) + 1e-3, 0)
+        )
     # A column without a value is a part of an edge's evidence in graphs without edges.
     mean = rng.choice(known, num_states) if len(known) else np.zeros(num_states)
     return Gaussians(mean, np.ones(num_states), column.floor)

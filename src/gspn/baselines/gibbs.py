@@ -249,6 +249,14 @@ class Sampler:
         self.ratios = np.array([math.lgamma(h + 0.5) - math.lgamma(h) for h in half])
         self.mixture = Mixture(np.full(len(evidence), -1), np.ones(1), 1.0, 1.0)
 
+    def deal(self, num_states: int) -> None:
+        """Start from so many states: rows of the same group and evidence go to the same one, at random."""
+        rows = np.column_stack([self.groups, np.nan_to_num(self.evidence, nan=np.inf)])
+        alike = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+        self.mixture.states = self.rng.integers(num_states, size=len(alike))[alike]
+        self.mixture.beta = np.full(num_states + 1, 1.0 / (num_states + 1))
+        self.draw_weights()
+
     def statistics(self, room: int) -> Statistics:
         """Counted afresh, with room for so many states."""
         width = max(2, int(self.sizes.max(initial=0)))

@@ -36,6 +36,10 @@ class ICGMM(Layerwise):
     ----------
     num_layers, sweeps:
         Layers, and sweeps over all vertices for each.
+    start_states:
+        States that a layer's chain starts from; vertices with the same group and attributes start in the same one, at
+        random. On large graphs chains move slowly and remember much of this start. None lets the vertices in one
+        after the other, each joining a state or opening a new one.
     pseudo_count:
         Of the Dirichlet prior of every category in every state.
     strength, shape, rate:
@@ -60,7 +64,8 @@ class ICGMM(Layerwise):
         schema: Schema,
         num_layers: int = 5,
         sweeps: int = 50,
-        pseudo_count: float = 1.0,
+        start_states: int | None = 20,
+        pseudo_count: float = 0.1,
         strength: float = 0.1,
         shape: float = 2.0,
         rate: float = 0.2,
@@ -70,6 +75,7 @@ class ICGMM(Layerwise):
         self.schema = schema
         self.num_layers = num_layers
         self.sweeps = sweeps
+        self.start_states = start_states
         self.pseudo_count = pseudo_count
         self.strength = strength
         self.shape = shape
@@ -83,6 +89,8 @@ class ICGMM(Layerwise):
 
     def _check(self) -> None:
         check_sizes(num_layers=self.num_layers, sweeps=self.sweeps)
+        if self.start_states is not None:
+            check_sizes(start_states=self.start_states)
         for name in ("pseudo_count", "strength", "shape", "rate"):
             check_real(name, getattr(self, name), 0.0, math.inf, low_open=True)
         check_integer("seed", self.seed, 0, 2**63 - 1)
@@ -98,6 +106,8 @@ class ICGMM(Layerwise):
         def learned(number: int, groups: Integers, num_groups: int, evidence: FloatArray) -> Sample:
             rng = np.random.default_rng([self.seed, number])
             sampler = Sampler(evidence, groups, num_groups, self.columns_, priors, rng)
+            if self.start_states is not None:
+                sampler.deal(int(self.start_states))
             for sweep in range(self.sweeps):
                 sampler.sweep()
                 now = sampler.mixture

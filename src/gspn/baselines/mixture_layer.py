@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gspn.attributes import FloatArray
-from gspn.baselines.emissions import Emission, first_emission, log_densities, normalised
+from gspn.baselines.emissions import SPARSITY, Emission, first_emission, log_densities, normalised
 from gspn.baselines.evidence import Column
 
 
@@ -50,7 +50,7 @@ def start(
     """Random parameters, different for every state."""
     _, num_arcs, num_origins = contexts.shape
     emissions = [first_emission(c, values, num_states, rng) for c, values in zip(columns, evidence.T, strict=True)]
-    transitions = rng.dirichlet(np.ones(num_states), (num_arcs, num_origins))
+    transitions = rng.dirichlet(np.full(num_states, SPARSITY), (num_arcs, num_origins))
     return Layer(np.full(num_arcs, 1 / num_arcs), normalised(transitions + 1e-6, 2), tuple(emissions))
 
 
