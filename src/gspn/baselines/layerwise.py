@@ -59,8 +59,8 @@ class Layerwise(TransformerMixin, BaseEstimator):
     def _read(self, batch: Batch) -> Reading:
         """Posteriors of all layers for new graphs."""
 
-    def fit(self, graphs: Graphs, y: Any = None) -> Self:
-        """Learn from graphs; labels are not looked at."""
+    def fit(self, graphs: Graphs, y: Any = None, *, progress: bool = True) -> Self:
+        """Learn from graphs; labels are not looked at, and `progress` is there for the interface: nothing is shown."""
         if not isinstance(self.schema, Schema):
             raise InputError(f"schema must be a gspn.Schema, got {type(self.schema).__name__}")
         check_choice("embedding", self.embedding, EMBEDDINGS)
@@ -114,5 +114,5 @@ def _embedding(reading: Reading, batch: Batch, embedding: str) -> FloatArray:
     if embedding != "unigram":
         for own in reading.vertices:
             theirs = neighbour_sums(batch, own)[:, 0]
-            parts.append((own[:, :, None] * theirs[:, None, :]).reshape(len(own), -1))
+            parts.append((own[:, :, None] * theirs[:, None, :]).reshape(len(own), own.shape[1] ** 2))
     return np.concatenate(parts, axis=1)
