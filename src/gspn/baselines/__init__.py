@@ -1,5 +1,27 @@
-"""The models that GSPN is compared with, behind the same interface: fit, predict, score on lists of graphs."""
+"""The models that GSPN is compared with, behind the same interface.
 
+Predictors: fit, predict, predict_proba, score. Imputers: fit, impute, and with a density log_prob_missing. Embedders:
+fit, embed.
+"""
+
+from gspn.baselines.constant import Constant
+from gspn.baselines.deep_multisets import DeepMultisets
+from gspn.baselines.dgcnn import DGCNN
+from gspn.baselines.diff_pool import DiffPool
+from gspn.baselines.ecc import ECC
+from gspn.baselines.gin import GIN
+from gspn.baselines.graph_network import GraphNetwork
+from gspn.baselines.graph_sage import GraphSAGE
 from gspn.baselines.structure_agnostic import StructureAgnostic
 
-__all__ = ["StructureAgnostic"]
+__all__ = [
+    "DGCNN",
+    "ECC",
+    "GIN",
+    "Constant",
+    "DeepMultisets",
+    "DiffPool",
+    "GraphNetwork",
+    "GraphSAGE",
+    "StructureAgnostic",
+]

@@ -43,6 +43,11 @@ class Features:
             spread[attribute.name] = deviation if deviation > 0 and known.shape[1] == 1 else 1.0
         return cls(schema, fill, spread)
 
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return sum(len(fill) for fill in self.fill.values())
+
     def __call__(self, entries: Tensor) -> Tensor:
         """[n, columns] float32 features of entries [n, d]."""
         parts = []
