@@ -17,18 +17,24 @@ from sklearn.base import clone, is_classifier, is_regressor
 from small_graphs import draw_graphs
 from torch_geometric.data import Data
 
-from gspn import Binary, Categorical, Continuous, Count, DeepSets, GSPNError, Schema, pack
+from gspn import GSPN, Binary, Categorical, Continuous, Count, DeepSets, GSPNError, Schema, pack
 from gspn.baselines import (
     DGCNN,
+    DGI,
     ECC,
+    GAE,
     GIN,
     Constant,
     DeepMultisets,
     DiffPool,
+    FeatureImputer,
+    GraphEmbedder,
     GraphNetwork,
     GraphSAGE,
+    Mixture,
     StructureAgnostic,
 )
+from gspn.baselines.imputers import METHODS
 from gspn.errors import NotFittedError
 
 Make = Callable[[Schema, Any, int], Any]
@@ -42,6 +48,10 @@ def network(settings: Any, **arguments: Any) -> Make:
     )
 
 
+def imputer(method: str) -> Make:
+    return lambda schema, target, seed: FeatureImputer(schema, method, seed=seed)
+
+
 PREDICTORS: dict[str, Make] = {
     "constant": lambda schema, target, seed: Constant(schema, target),
     "structure-agnostic": lambda schema, target, seed: StructureAgnostic(schema, target, epochs=60, lr=0.01, seed=seed),
@@ -53,9 +63,17 @@ PREDICTORS: dict[str, Make] = {
     "ECC": network(ECC(hidden=16)),
 }
 
-IMPUTERS: dict[str, Make] = {}
+IMPUTERS: dict[str, Make] = {
+    "independent": lambda schema, target, seed: Mixture(schema, num_states=1, seed=seed),
+    "mixture by EM": lambda schema, target, seed: Mixture(schema, num_states=3, seed=seed),
+    "mixture by gradient": lambda schema, target, seed: GSPN(schema, num_layers=1, num_states=3, epochs=10, seed=seed),
+    **{method: imputer(method) for method in METHODS},
+}
 
-EMBEDDERS: dict[str, Make] = {}
+EMBEDDERS: dict[str, Make] = {
+    "GAE": lambda schema, target, seed: GraphEmbedder(schema, GAE(hidden=16), epochs=15, batch_size=40, seed=seed),
+    "DGI": lambda schema, target, seed: GraphEmbedder(schema, DGI(hidden=16), epochs=15, batch_size=40, seed=seed),
+}
 
 KNOWS_NOTHING = {"constant"}
 """Predictors that learn nothing of a graph."""

@@ -7,21 +7,31 @@ fit, embed.
 from gspn.baselines.constant import Constant
 from gspn.baselines.deep_multisets import DeepMultisets
 from gspn.baselines.dgcnn import DGCNN
+from gspn.baselines.dgi import DGI
 from gspn.baselines.diff_pool import DiffPool
 from gspn.baselines.ecc import ECC
+from gspn.baselines.gae import GAE
 from gspn.baselines.gin import GIN
+from gspn.baselines.graph_embedder import GraphEmbedder
 from gspn.baselines.graph_network import GraphNetwork
 from gspn.baselines.graph_sage import GraphSAGE
+from gspn.baselines.imputers import FeatureImputer
+from gspn.baselines.mixture import Mixture
 from gspn.baselines.structure_agnostic import StructureAgnostic
 
 __all__ = [
     "DGCNN",
+    "DGI",
     "ECC",
+    "GAE",
     "GIN",
     "Constant",
     "DeepMultisets",
     "DiffPool",
+    "FeatureImputer",
+    "GraphEmbedder",
     "GraphNetwork",
     "GraphSAGE",
+    "Mixture",
     "StructureAgnostic",
 ]

@@ -98,14 +98,14 @@ class GraphNetwork(Predicting):
             assert batch.y is not None
             terms = int((~torch.isnan(batch.y)).sum())
             outputs = module(inputs_of(batch, features))
-            return _Loss.apply(outputs, batch.y, meaning) + terms * module.penalty, terms
+            return loss_of(outputs, batch.y, meaning) + terms * module.penalty, terms
 
         def validate() -> dict[str, float]:
             assert held_out is not None
             judged, their_labels = held_out
             outputs = _outputs(module, features, judged, self.batch_size)
             terms = int((~np.isnan(their_labels)).sum())
-            found = {"validation": _Loss.apply(outputs, torch.from_numpy(their_labels), meaning).item() / terms}
+            found = {"validation": loss_of(outputs, torch.from_numpy(their_labels), meaning).item() / terms}
             if self.monitor == "score" or not all_binary(self.target):  # average precision takes its time
                 found["score"] = meaning.score(outputs.double().numpy(), their_labels)
             return found
@@ -146,8 +146,14 @@ def _outputs(module: torch.nn.Module, features: Features, dataset: GraphDataset,
     return torch.cat([module(inputs_of(dataset.batch(ids), features)) for ids in parts])
 
 
+def loss_of(outputs: Tensor, labels: Tensor, meaning: Outputs) -> Tensor:
+    """The sum of the losses of all labelled entries, from outputs [n, O] and labels [n, T]."""
+    total: Tensor = _Loss.apply(outputs, labels, meaning)  # type: ignore[no-untyped-call]
+    return total
+
+
 class _Loss(torch.autograd.Function):
-    """The sum of the losses of all labelled entries; `Outputs` computes its derivative at once."""
+    """`Outputs` computes a loss and its derivative at once; torch is handed both."""
 
     @staticmethod
     def forward(ctx: Any, outputs: Tensor, labels: Tensor, meaning: Outputs) -> Tensor:

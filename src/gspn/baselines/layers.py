@@ -19,7 +19,8 @@ def perceptron(columns: int, width: int) -> nn.Sequential:
 
 def normalised(width: int) -> nn.Module:
     """Batch normalisation; a batch of a single vertex is taken as it is."""
-    return BatchNorm(width, allow_single_element=True)
+    norm: nn.Module = BatchNorm(width, allow_single_element=True)
+    return norm
 
 
 def pool(rows: Tensor, inputs: Inputs, how: str) -> Tensor:

@@ -109,8 +109,8 @@ class Questions:
         self._tell_objective()
         filled = self._ask(graphs, lambda batch, _: missing.fill(self.hierarchy, batch, how, generator))
         if is_single_graph(graphs):
-            return _with_entries(graphs, filled)
-        return [_with_entries(graph, x) for graph, x in zip(_listed(graphs), filled, strict=True)]
+            return with_entries(graphs, filled)
+        return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
 
     def sample_missing(self, graphs: Graphs, n: int, generator: torch.Generator | None = None) -> Any:
         """[n, N, d] copies of the entries with missing ones drawn given what is observed, for multiple imputation.
@@ -278,11 +278,13 @@ def _rows(by_graph: list[Tensor], batch: Batch) -> Tensor:
     return torch.cat([by_graph[graph] for graph in batch.graph_ids.tolist()])
 
 
-def _listed(graphs: Any) -> list[Data]:
+def listed(graphs: Any) -> list[Data]:
+    """A sequence of graphs, one by one as they were given."""
     return graphs.to_data_list() if hasattr(graphs, "to_data_list") else list(graphs)
 
 
-def _with_entries(graph: Any, x: Tensor) -> Data:
+def with_entries(graph: Any, x: Tensor) -> Data:
+    """A copy of the graph with other entries, everything else as it is."""
     copy: Data = graph.clone()
     copy.x = x.to(graph.x.dtype).to(graph.x.device)
     return copy
