@@ -104,7 +104,7 @@ def _propagated(features: Features, batch: Any) -> Tensor:
     """Relative to what stands for a gap, so that 0, where propagation starts, is the training mean."""
     rest = features(torch.full_like(batch.x[:1], torch.nan))
     data = Data(x=features(batch.x) - rest, edge_index=torch.stack([batch.source.long(), batch.target.long()]))
-    # Said explicitly, or torch warns that it checks nothing.
-    with torch.sparse.check_sparse_tensor_invariants(True):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch's own, of how young its matrices are
         found: Tensor = FeaturePropagation(features.gaps(batch.x))(data).x
     return found + rest

@@ -40,7 +40,7 @@ class Mixture(BaseEstimator):
     num_states:
         Number of components; 1 makes all attributes independent.
     epochs, tolerance:
-        EM ends after so many steps, or when the mean log-likelihood of a vertex has risen by less than `tolerance`.
+        EM ends after so many steps, or when the mean log-likelihood of a vertex has risen by no more than `tolerance`.
     seed:
         Fixes the clusters from which EM starts.
 
@@ -77,7 +77,7 @@ class Mixture(BaseEstimator):
             start = time.perf_counter()
             loss, parameters = _step(model, dataset)
             history.append({"epoch": epoch, "train": loss, "seconds": time.perf_counter() - start})
-            if epoch and history[-2]["train"] - loss < self.tolerance:
+            if epoch and history[-2]["train"] - loss <= self.tolerance:
                 break
             model.set_parameters(parameters)
         # Also where no step was taken.
