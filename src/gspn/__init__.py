@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gspn.convert.tables import from_tables
     from gspn.errors import GSPNError
     from gspn.graphs import GraphDataset, pack
+    from gspn.imputation import Impute, TableImputer
     from gspn.models.gspn import GSPN
     from gspn.models.saving import load
     from gspn.models.supervised import SupervisedGSPN
@@ -32,8 +33,10 @@ _HOMES = {
     "GSPN": "gspn.models.gspn",
     "GSPNError": "gspn.errors",
     "GraphDataset": "gspn.graphs",
+    "Impute": "gspn.imputation",
     "Schema": "gspn.attributes",
     "SupervisedGSPN": "gspn.models.supervised",
+    "TableImputer": "gspn.imputation",
     "from_arrays": "gspn.convert.arrays",
     "from_networkx": "gspn.convert.networkx",
     "from_sdf": "gspn.convert.molecules",
@@ -57,8 +60,10 @@ __all__ = [
     "DeepSets",
     "GSPNError",
     "GraphDataset",
+    "Impute",
     "Schema",
     "SupervisedGSPN",
+    "TableImputer",
     "__version__",
     "circuits",
     "datasets",

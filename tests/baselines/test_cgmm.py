@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from gspn.baselines.emissions import Categories, Gaussians
 from gspn.baselines.evidence import read_entries
 from gspn.baselines.mixture_layer import Layer
 
-GRAPHS = draw_graphs(60, seed=0, edge_types=3)
+GRAPHS = draw_graphs(30, seed=0, edge_types=3)
 
 MODELS: dict[str, Any] = {
     "CGMM": lambda **more: CGMM(EVERY_KIND, num_layers=3, num_states=4, **more),
@@ -35,21 +36,20 @@ every_model = pytest.mark.parametrize("name", MODELS)
 
 def gains(history: list[dict[str, Any]], what: str) -> list[float]:
     """Differences between steps of the same layer and part."""
-    pairs = zip(history, history[1:], strict=False)
-    return [after[what] - before[what] for before, after in pairs if after["step"] > 0]
+    return [after[what] - before[what] for before, after in pairwise(history) if after["step"] > 0]
 
 
 # ---- EM
 
 
 @every_model
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_step_loses(name: str, seed: int) -> None:
-    """The objective is the likelihood and the tables' prior; with next to no prior the likelihood itself never falls."""
-    learned = MODELS[name](em_steps=40, tolerance=0.0, seed=seed).fit(GRAPHS)
+    """The objective is likelihood times the tables' prior; with next to no prior the likelihood itself never falls."""
+    learned = MODELS[name](em_steps=20, tolerance=0.0, seed=seed).fit(GRAPHS)
     # Sums of some hundred terms of size 10 in float64.
     assert min(gains(learned.history_, "objective")) > -1e-10
-    likelihood = MODELS[name](em_steps=40, tolerance=0.0, smoothing=1e-13, seed=seed).fit(GRAPHS)
+    likelihood = MODELS[name](em_steps=20, tolerance=0.0, smoothing=1e-13, seed=seed).fit(GRAPHS)
     found = gains(likelihood.history_, "log_likelihood")
     # The prior's own gain is at most its log-density: 1e-13 a cell times some hundred cells of size log(1e13).
     assert min(found) > -1e-9
@@ -58,11 +58,11 @@ def test_no_step_loses(name: str, seed: int) -> None:
 
 @every_model
 def test_steps_end_where_nothing_is_gained(name: str) -> None:
-    model = MODELS[name](em_steps=500, tolerance=1e-3).fit(GRAPHS)
+    model = MODELS[name](em_steps=300, tolerance=1e-3).fit(GRAPHS)
     last = [step for step, after in zip(model.history_, [*model.history_[1:], {"step": 0}], strict=True)
             if after["step"] == 0]  # fmt: skip
     assert len(last) == 3 * (2 if name.startswith("E") else 1)
-    assert all(step["step"] < 499 for step in last)
+    assert all(step["step"] < 299 for step in last)
     assert max(gains(model.history_, "objective")) >= 1e-3
 
 

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.integrate
+import scipy.special
 import scipy.stats
 import torch
 from numpy.typing import NDArray
@@ -157,6 +159,53 @@ def test_mean_and_variance_by_brute_force(case: Case) -> None:
     np.testing.assert_allclose(mixture.mean.numpy(), mean, rtol=1e-8, atol=1e-9)
     variance = (density * (x - mean[:, None]) ** 2).sum(1)
     np.testing.assert_allclose(mixture.variance.numpy(), variance, rtol=1e-8)
+
+
+@over_cases
+def test_mode_and_entropy_by_brute_force(case: Case) -> None:
+    """On grids that resolve the sharpest leaf (0.2) fifty times; for smooth densities that is exact to rounding."""
+    mixture = case.mixture()
+    if case is GAUSSIAN:
+        x = np.linspace(-80, 170, 62_501)
+        density, step = case.mixed(lambda d: d.pdf(x)), x[1] - x[0]
+    else:
+        x, step = case.counts, 1.0
+        density = case.mixed(lambda d: d.pmf(x))
+    # A grid may miss the top, the climb must not; two counts may be equally likely.
+    assert (mixture.log_prob(mixture.mode).numpy() >= np.log(density.max(1)) - 1e-9).all()
+    entropy = -step * scipy.special.xlogy(density, density).sum(1)
+    np.testing.assert_allclose(mixture.entropy.numpy(), entropy, rtol=0, atol=1e-8)
+
+
+def test_modes_and_entropies_of_hard_mixtures() -> None:
+    """Leaves a thousand times sharper than others, inside or far away from them; two that make one mode between them.
+
+    Entropies from scipy's adaptive quadrature, cut where something happens.
+    """
+    sharp = Case("sharp", Continuous("x"), {"mean": [0.0, 0.4, 3.0], "std": [1.0, 1e-3, 0.5]}, [])
+    weights = torch.from_numpy(np.array([[0.9, 0.1, 0.0], [0.5, 1e-4, 0.4999], [0.6, 0.0, 0.4], [0.0, 0.5, 0.5]]))
+    mixture = sharp.mixture(weights=weights)
+    for row in range(4):
+        w = weights[row].numpy()
+
+        def density(x: float, w: NDArray[np.float64] = w) -> float:
+            return float(w @ scipy.stats.norm.pdf(x, [0.0, 0.4, 3.0], [1.0, 1e-3, 0.5]))
+
+        def integrand(x: float, density: Callable[[float], float] = density) -> float:
+            return -float(scipy.special.xlogy(density(x), density(x)))
+
+        cuts = [-10, -3, 0, 0.39, 0.397, 0.4, 0.403, 0.41, 1, 2, 3, 4, 6, 12]
+        parts = [scipy.integrate.quad(integrand, a, b, epsabs=1e-11, limit=200)[0] for a, b in itertools.pairwise(cuts)]
+        assert mixture.entropy[row].item() == pytest.approx(sum(parts), abs=1e-7)
+        grid = np.concatenate([np.linspace(-2, 5, 7_001), np.linspace(0.395, 0.405, 2_001)])
+        assert mixture.log_prob(mixture.mode)[row].item() >= math.log(max(density(x) for x in grid)) - 1e-12
+    between = Case("between", Continuous("x"), {"mean": [-0.8, 0.8, 0.0], "std": [1.0, 1.0, 1.0]}, [])
+    middle = between.mixture(weights=torch.tensor([[0.5, 0.5, 0.0]]).double())
+    assert middle.mode.item() == pytest.approx(0, abs=1e-6)
+    far = Case("far", Continuous("x"), {"mean": [1e9, 1e9 + 1, 1e9 + 9], "std": [0.5] * 3}, [], center=1e9)
+    near = Case("near", Continuous("x"), {"mean": [0.0, 1.0, 9.0], "std": [0.5] * 3}, [])
+    np.testing.assert_allclose(far.mixture().mode.numpy() - 1e9, near.mixture().mode.numpy(), atol=1e-6)
+    np.testing.assert_allclose(far.mixture().entropy.numpy(), near.mixture().entropy.numpy(), atol=1e-8)
 
 
 def test_variance_does_not_cancel() -> None:
@@ -315,6 +364,7 @@ def test_no_draws_and_no_rows(number: int) -> None:
     if isinstance(none, Mixture):
         assert none.mean.shape == none.variance.shape == none.quantile(0.5).shape == (0,)
         assert none.interval().shape == (0, 2)
+        assert none.mode.shape == none.entropy.shape == (0,)
     else:
         assert none.probs.shape[0] == none.mode.shape[0] == none.entropy.shape[0] == 0
     for n in (-1, 2.5, "many", None):

@@ -15,7 +15,8 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from hierarchy.test_against_oracle import (
+from numpy.typing import NDArray
+from oracle_cases import (
     GRAPHS,
     SHORTCUTS,
     TEMPLATES,
@@ -26,7 +27,6 @@ from hierarchy.test_against_oracle import (
     kind_of,
     oracle_model,
 )
-from numpy.typing import NDArray
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import template
 from torch import Tensor

@@ -81,13 +81,12 @@ Emission: TypeAlias = Categories | Gaussians
 
 
 def first_emission(column: Column, values: FloatArray, num_states: int, rng: np.random.Generator) -> Emission:
-    """Where EM starts: frequencies, most of them shrunk, others for each state, or means at random vertices."""
+    """Where EM starts: frequencies, most of them shrunk at random in each state, or means at random vertices."""
     known = values[~np.isnan(values)]
     if column.size:
         frequencies = np.bincount(known.astype(np.int64), minlength=column.size) + 1.0
-        return Categories(
-            normalised(frequencies[:, None] * rng.gamma(SPARSITY, size=(column.size, num_states)) + 1e-3, 0)
-        )
+        shaken = frequencies[:, None] * rng.gamma(SPARSITY, size=(column.size, num_states))
+        return Categories(normalised(shaken + 1e-3, axis=0))
     # A column without a value is a part of an edge's evidence in graphs without edges.
     mean = rng.choice(known, num_states) if len(known) else np.zeros(num_states)
     return Gaussians(mean, np.ones(num_states), column.floor)

@@ -12,6 +12,7 @@ NAMES = {
     "batches": "gspn.benchmarks.batches",
     "heads": "gspn.benchmarks.heads",
     "step": "gspn.benchmarks.step",
+    "what_if": "gspn.benchmarks.what_if",
 }
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical
 from gspn.circuits.leaves import BernoulliLeaves, CategoricalLeaves, Leaves, Natural
+from gspn.circuits.mixture_shape import gaussian_entropy, gaussian_mode, sum_over_counts
 from gspn.columns import is_number, shorten, tensor_to_array
 from gspn.errors import InputError
 
@@ -34,7 +35,7 @@ class Table:
         return len(self._log_probs)
 
     def __getitem__(self, rows: int | slice | Tensor) -> Table:
-        return Table(self.attribute, self._log_probs[_several(rows, len(self))])
+        return Table(self.attribute, self._log_probs[several(rows, len(self))])
 
     def __repr__(self) -> str:
         return f"Table({len(self)} distributions of {self.attribute!r})"
@@ -50,7 +51,7 @@ class Table:
 
     def log_prob(self, values: Any) -> Tensor:
         """[n] log-probability of one value a row, or of the same value in all rows; 0 where it is missing."""
-        codes = _encoded(self.attribute, values, len(self))
+        codes = encoded(self.attribute, values, len(self))
         missing = torch.isnan(codes)
         found = self._log_probs.gather(1, codes.masked_fill(missing, 0.0).long()[:, None]).squeeze(1)
         return found.masked_fill(missing, 0.0)
@@ -79,7 +80,7 @@ class Table:
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """[n, rows] codes."""
-        _check_draws(n)
+        check_draws(n)
         if not n or not len(self):
             return torch.zeros(n, len(self), dtype=torch.float64)
         return torch.multinomial(self.probs, n, replacement=True, generator=generator).T.double()
@@ -100,7 +101,7 @@ class Mixture:
         return len(self._log_weights)
 
     def __getitem__(self, rows: int | slice | Tensor) -> Mixture:
-        return Mixture(self._leaves, self._natural, self._log_weights[_several(rows, len(self))])
+        return Mixture(self._leaves, self._natural, self._log_weights[several(rows, len(self))])
 
     def __repr__(self) -> str:
         return f"Mixture({len(self)} distributions of {self.attribute!r})"
@@ -112,7 +113,7 @@ class Mixture:
 
     def log_prob(self, values: Any) -> Tensor:
         """[n] log-density of one value a row, or of the same value in all rows; 0 where it is missing."""
-        x = _encoded(self.attribute, values, len(self))
+        x = encoded(self.attribute, values, len(self))
         log_density = self._leaves.log_density(self._natural, x)[0]
         return torch.logsumexp(self._log_weights + log_density, dim=-1).masked_fill(torch.isnan(x), 0.0)
 
@@ -127,9 +128,36 @@ class Mixture:
         within = self.weights @ self._leaves.variance(self._natural)[0]
         return within + (self.weights * (means - mean[:, None]).square()).sum(-1)
 
+    @property
+    def mode(self) -> Tensor:
+        """[n] a most likely value; of a continuous attribute, the place of the highest density found by climbing.
+
+        The highest density may be that of a narrow leaf with little weight: a mode is no typical value.
+        """
+        if self.attribute.kind == "count":
+            of_leaves = self._leaves.mode(self._natural)[0]
+            return self._over_counts(int(of_leaves.min()), int(of_leaves.max()))[0]
+        return gaussian_mode(self.weights, *self._gaussians())
+
+    @property
+    def entropy(self) -> Tensor:
+        """[n] in nats. Of counts: summed; of a continuous attribute: differential, by quadrature, right to 1e-7."""
+        if self.attribute.kind == "count":
+            last = int(self._leaves.quantile(self._natural, 1 - 1e-15)[0].max())
+            return self._over_counts(0, last)[1]
+        return gaussian_entropy(self.weights, *self._gaussians())
+
+    def _gaussians(self) -> tuple[Tensor, Tensor]:
+        return self._leaves.mean(self._natural)[0], self._leaves.variance(self._natural)[0].sqrt()
+
+    def _over_counts(self, first: int, last: int) -> tuple[Tensor, Tensor]:
+        return sum_over_counts(
+            self.weights, lambda values: self._leaves.log_density(self._natural, values)[0].exp(), first, last
+        )
+
     def cumulative(self, values: Any) -> Tensor:
         """[n] probability of at most the value."""
-        return self._cumulative(_encoded(self.attribute, values, len(self)))
+        return self._cumulative(encoded(self.attribute, values, len(self)))
 
     def _cumulative(self, x: Tensor) -> Tensor:
         return (self.weights * self._leaves.cumulative(self._natural, x)[0]).sum(-1)
@@ -157,7 +185,7 @@ class Mixture:
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """[n, rows] draws."""
-        _check_draws(n)
+        check_draws(n)
         if not n or not len(self):
             return torch.zeros(n, len(self), dtype=torch.float64)
         state = torch.multinomial(self.weights, n, replacement=True, generator=generator).T
@@ -179,7 +207,7 @@ def mix(leaves: Leaves, natural: Natural, log_weights: Tensor) -> Distribution:
     return Mixture(leaves, natural, log_weights)
 
 
-def _encoded(attribute: Attribute, values: Any, rows: int) -> Tensor:
+def encoded(attribute: Attribute, values: Any, rows: int) -> Tensor:
     """[rows] encoded values from a tensor of them, from people's values, or from one of either for all rows."""
     is_tensor = hasattr(values, "detach")
     if isinstance(values, str) or not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0:
@@ -196,7 +224,7 @@ def _encoded(attribute: Attribute, values: Any, rows: int) -> Tensor:
     return torch.from_numpy(column)
 
 
-def _several(rows: int | slice | Tensor, length: int) -> slice | Tensor:
+def several(rows: int | slice | Tensor, length: int) -> slice | Tensor:
     """One row is a batch of one."""
     return torch.tensor([range(length)[rows]]) if isinstance(rows, int | np.integer) else rows
 
@@ -206,6 +234,6 @@ def _check_share(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a number between 0 and 1, got {shorten(value)}")
 
 
-def _check_draws(n: Any) -> None:
+def check_draws(n: Any) -> None:
     if not isinstance(n, Integral) or int(n) < 0:
         raise InputError(f"n must be a number of draws, got {shorten(n)}")

@@ -6,7 +6,7 @@ log-densities that are already zero where an attribute is missing, which margina
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,6 +34,15 @@ class Template(Protocol):
     def posterior(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
         """[N, K], [N, S, C] → [N, S, C] posterior of every sum unit."""
 
+    def leaf_log_weights(self, inputs: Tensor, log_prior: Tensor) -> list[Tensor]:
+        """For every attribute [N, leaves]: log-probability, given the evidence, that each leaf is its distribution.
+
+        An attribute that is not in the evidence is distributed as the mixture of its leaves with these weights.
+        """
+
+    def draw_leaves(self, inputs: Tensor, log_prior: Tensor, generator: torch.Generator | None) -> list[Tensor]:
+        """For every attribute [N]: one leaf each, drawn jointly given the evidence."""
+
 
 class NaiveBayes:
     """One sum over products of leaves: log p(x | i) is the sum of the attributes' log-densities."""
@@ -54,6 +63,12 @@ class NaiveBayes:
 
     def posterior(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
         return torch.softmax(log_prior + inputs.unsqueeze(1), dim=-1)
+
+    def leaf_log_weights(self, inputs: Tensor, log_prior: Tensor) -> list[Tensor]:
+        return [torch.log_softmax(log_prior.squeeze(1) + inputs, dim=-1)] * len(self.leaf_counts)
+
+    def draw_leaves(self, inputs: Tensor, log_prior: Tensor, generator: torch.Generator | None) -> list[Tensor]:
+        return [_draw(log_prior.squeeze(1) + inputs, generator)] * len(self.leaf_counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +132,35 @@ class CompiledCircuit:
         reached = (reached - torch.relu(reached - 1).detach()).unsqueeze(-1)
         return reached * weights + (1 - reached) * log_prior.exp()
 
+    def leaf_log_weights(self, inputs: Tensor, log_prior: Tensor) -> list[Tensor]:
+        return self._descend(inputs, log_prior, lambda logits: torch.log_softmax(logits, dim=-1))
+
+    def draw_leaves(self, inputs: Tensor, log_prior: Tensor, generator: torch.Generator | None) -> list[Tensor]:
+        def choose(logits: Tensor) -> Tensor:
+            drawn = _draw(logits.flatten(0, 1), generator).reshape(*logits.shape[:2], 1)
+            return torch.full_like(logits, -torch.inf).scatter(-1, drawn, 0.0)
+
+        # Every sum has chosen one child, so one leaf of each attribute is reached.
+        return [reached.argmax(-1) for reached in self._descend(inputs, log_prior, choose)]
+
+    def _descend(self, inputs: Tensor, log_prior: Tensor, choose: Callable[[Tensor], Tensor]) -> list[Tensor]:
+        """By attribute [N, leaves] the log-flow from the root, which every sum divides among its children.
+
+        `choose` turns logits [N, units, C] into log-shares. In log space, unlike `_downward`: a leaf that is all but
+        ruled out by the evidence may still be the only one that can explain what is asked.
+        """
+        values = self._upward(inputs, log_prior)
+        flow = torch.full_like(values, -torch.inf)
+        flow[:, self._root] = 0.0
+        for layer in reversed(self._layers):
+            units, width = layer.children.shape
+            passed = flow[:, layer.first : layer.first + units].unsqueeze(-1).expand(-1, -1, width)
+            if layer.sum_units is not None:
+                logits = _take(values, layer.children) + log_prior[:, layer.sum_units.to(values.device)]
+                passed = passed + choose(logits)
+            flow = _log_index_add(flow, layer.children.flatten().to(values.device), passed.flatten(1))
+        return list(flow[:, 1 : 1 + sum(self.leaf_counts)].split(self.leaf_counts, dim=1))
+
     def _upward(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
         """[N, columns] log-values of all units."""
         values = torch.cat([inputs.new_zeros(len(inputs), 1), inputs], dim=1)
@@ -157,6 +201,21 @@ class CompiledCircuit:
 def _take(values: Tensor, columns: Tensor) -> Tensor:
     """[N, units, children] the children's columns."""
     return values[:, columns.flatten().to(values.device)].reshape(len(values), *columns.shape)
+
+
+def _log_index_add(log_values: Tensor, index: Tensor, log_terms: Tensor) -> Tensor:
+    """log(exp(values) with exp(terms) added to the columns `index`), where minus infinity is an honest 0."""
+    top = log_values.scatter_reduce(1, index.expand_as(log_terms), log_terms, "amax")
+    shift = top.masked_fill(top == -torch.inf, 0.0)
+    total = (log_values - shift).exp().index_add(1, index, (log_terms - shift[:, index]).exp())
+    return shift + total.log()
+
+
+def _draw(logits: Tensor, generator: torch.Generator | None) -> Tensor:
+    """[rows] one column each, drawn with the softmax of the row."""
+    if not len(logits):
+        return torch.zeros(0, dtype=torch.long)
+    return torch.multinomial(torch.softmax(logits, dim=-1), 1, generator=generator).squeeze(1)
 
 
 def compile_template(structure: Unit | None, schema: Schema, num_states: int) -> Template:

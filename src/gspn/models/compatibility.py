@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+from torch import Tensor
 
 from gspn.circuits.leaves import GaussianLeaves
 from gspn.errors import InputError
@@ -39,15 +42,25 @@ def check_edge_types(dataset: GraphDataset, num_edge_types: int) -> None:
 def check_magnitudes(hierarchy: Hierarchy, dataset: GraphDataset) -> None:
     """Continuous values must lie within `MAX_DEVIATIONS` of the training data's mean."""
     entries = dataset.entries()
-    for column, family in enumerate(hierarchy.families):
-        if isinstance(family, GaussianLeaves):
-            far = family.standardised(entries[:, column]).abs() > MAX_DEVIATIONS
-            if far.any():
-                row = int(far.nonzero()[0])
-                sizes = dataset.num_vertices_per_graph()
-                where = name_vertex(row, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
-                raise InputError(
-                    f"{where}, attribute '{family.attribute.name}': {entries[row, column].item():g} is more than "
-                    f"{MAX_DEVIATIONS:g} deviations ({family.spread:g}) from the mean of the training data "
-                    f"({family.center:g})"
-                )
+
+    def place(row: int) -> str:
+        sizes = dataset.num_vertices_per_graph()
+        return f"{name_vertex(row, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))}, "
+
+    for column in range(entries.shape[1]):
+        check_values(hierarchy, column, entries[:, column], place)
+
+
+def check_values(hierarchy: Hierarchy, column: int, values: Tensor, place: Callable[[int], str] | None = None) -> None:
+    """The same for values of one attribute; `place` begins the message with where the value stands."""
+    family = hierarchy.families[column]
+    if not isinstance(family, GaussianLeaves):
+        return
+    far = family.standardised(values).abs() > MAX_DEVIATIONS
+    if far.any():
+        row = int(far.nonzero()[0])
+        raise InputError(
+            f"{'' if place is None else place(row)}attribute '{family.attribute.name}': {values[row].item():g} is more "
+            f"than {MAX_DEVIATIONS:g} deviations ({family.spread:g}) from the mean of the training data "
+            f"({family.center:g})"
+        )

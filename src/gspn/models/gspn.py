@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,22 +17,25 @@ from torch_geometric.data import Data
 from gspn.attributes import Schema
 from gspn.circuits.structure import Unit
 from gspn.errors import InputError, NotFittedError
-from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
+from gspn.graphs import Batch, GraphDataset, pack
 from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for
 from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_structure, check_training
+from gspn.models.changes import WhatIfQuestions
 from gspn.models.compatibility import check_edge_types, check_magnitudes
-from gspn.queries.likelihood import leave_one_out_nll, log_likelihood, log_prob_hidden
+from gspn.models.questions import Graphs as Graphs
+from gspn.queries.likelihood import leave_one_out_nll
+from gspn.queries.scoring import training_scores
 from gspn.training import Checkpoint, Processes, Progress, Settings, Validate, join_processes, mean_loss, train
 from gspn.training.files import digest
 
 VALIDATION_ROOTS = 2_000
 """Vertices on which the leave-one-out NLL is computed at the end of training."""
 
-_NUMBERS_AT_ONCE = 40_000_000
-"""Posterior entries that public methods compute in one chunk (about 160 MB in float32, a few times that in all)."""
+SCORED_VERTICES = 1_000
+"""Training vertices whose scores are kept at the end of training, and as many again in whole graphs."""
 
 _INITIAL_SCORE_GRAPHS = 1_000
 """Graphs on which several initialisations are compared."""
@@ -40,10 +43,8 @@ _INITIAL_SCORE_GRAPHS = 1_000
 _START = 2
 """Names the stream of random numbers from which starting points are drawn."""
 
-Graphs: TypeAlias = Data | Sequence[Data] | GraphDataset
 
-
-class GSPN(TransformerMixin, BaseEstimator, nn.Module):
+class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
     """Graph-Induced Sum-Product Network over typed vertex attributes, trained without labels.
 
     Parameters
@@ -152,7 +153,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
             self.__dict__.update(before)
             raise
         self.to(device=like.device, dtype=like.dtype)
-        for result in ("history_", "leave_one_out_nll_"):
+        for result in ("history_", "leave_one_out_nll_", "training_scores_"):
             self.__dict__.pop(result, None)
         return self
 
@@ -186,17 +187,20 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         except BaseException:
             # Ctrl-C after some epochs leaves what they taught; before that, the model is what it was.
             if done.epoch:
-                self._keep(done)
+                self._keep(done, settings)
             else:
                 self.load_state_dict(before)
             raise
-        self._keep(done)
+        self._keep(done, settings)
         return self
 
-    def _keep(self, done: Progress) -> None:
+    def _keep(self, done: Progress, settings: Mapping[str, Any]) -> None:
         self._fitted.fill_(True)
         self.history_ = done.history
-        self.leave_one_out_nll_ = (done.results or {}).get("leave_one_out_nll")
+        self._trained_with, self._told = settings["objective"], False
+        results: dict[str, Any] = dict(done.results or {})
+        self.leave_one_out_nll_ = results.get("leave_one_out_nll")
+        self.training_scores_ = results.get("training_scores")
 
     def _train(
         self,
@@ -230,7 +234,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
             done,
             checkpoint=kept,
             show_progress=show_progress,
-            at_end=lambda: self._final_results(validation, settings),
+            at_end=lambda: self._final_results(validation, settings) | self._scores_to_keep(training, settings),
         )
 
     # What a model with targets does otherwise.
@@ -303,6 +307,13 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"], self._chunk_size())
         return {} if math.isnan(nll) else {"leave_one_out_nll": nll}
 
+    def _scores_to_keep(self, training: GraphDataset, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What is usual in the training data, to rank others by."""
+        if settings.get("likelihood_weight", 1.0) == 0:
+            return {}  # the vertices were not part of the training
+        chunk = self._chunk_size()
+        return {"training_scores": training_scores(self.hierarchy, training, SCORED_VERTICES, settings["seed"], chunk)}
+
     # From graphs to batches and evaluations: the differentiable way.
 
     def collate(self, graphs: Graphs) -> Batch:
@@ -315,51 +326,6 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
     def forward(self, batch: Batch) -> Evaluation:
         evaluation: Evaluation = self.network(batch)
         return evaluation
-
-    # Questions.
-
-    def log_likelihood(
-        self, graphs: Graphs, leave_one_out: bool = False, vertices: Sequence[int] | Tensor | None = None
-    ) -> Any:
-        """[N] log P(x_v | tree below v), or with `leave_one_out` log P(x_v | all other vertices).
-
-        `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
-        """
-        ask = log_prob_hidden if leave_one_out else log_likelihood
-        if vertices is None:
-            return self._ask(graphs, lambda batch: ask(self.hierarchy, batch, torch.arange(batch.num_vertices)))
-        if not is_single_graph(graphs):
-            raise InputError("vertices can be chosen in one graph only, not in a sequence of graphs")
-        return self._ask(graphs, lambda batch: ask(self.hierarchy, batch, _numbers(vertices, batch.num_vertices)))
-
-    def posteriors(self, graphs: Graphs) -> Any:
-        """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
-        return self._ask(graphs, lambda batch: self.hierarchy(batch).posteriors)
-
-    def embed(self, graphs: Graphs) -> Any:
-        """[N, L·S·C] the posteriors as one vector a vertex; a list for a sequence of graphs."""
-        return self._ask(graphs, lambda batch: self.hierarchy(batch).posteriors.flatten(1))
-
-    def transform(self, graphs: Graphs) -> Any:
-        """The same as `embed`, under the name that pipelines use."""
-        return self.embed(graphs)
-
-    @torch.no_grad()
-    def _ask(self, graphs: Graphs, answer: Callable[[Batch], Tensor]) -> Any:
-        """Answers in chunks, one tensor a graph."""
-        self._require_fitted()
-        dataset = self._pack(graphs)
-        check_magnitudes(self.hierarchy, dataset)
-        if is_single_graph(graphs):
-            return answer(dataset.batch(torch.arange(1)))
-        answers: list[Tensor] = []
-        for batch in dataset.chunks(self._chunk_size()):
-            answers.extend(answer(batch).split(batch.vertex_ptr.diff().tolist()))
-        return answers
-
-    def _chunk_size(self) -> int:
-        numbers = self.num_layers * self.hierarchy.template.num_sum_units * self.num_states
-        return max(1, _NUMBERS_AT_ONCE // numbers)
 
     def _pack(self, graphs: Graphs) -> GraphDataset:
         dataset = pack(graphs, self.schema)
@@ -400,6 +366,7 @@ class GSPN(TransformerMixin, BaseEstimator, nn.Module):
         """
         self.hierarchy.assign(parameters, fitted=self.__sklearn_is_fitted__())
         self._fitted.fill_(True)
+        self.training_scores_ = None  # those of other parameters
         return self
 
     def save(self, folder: str | Path) -> None:
@@ -412,16 +379,3 @@ def with_labels(validation: Any) -> tuple[Any, Any]:
     if isinstance(validation, tuple) and len(validation) == 2 and not isinstance(validation[1], Data):
         return validation
     return validation, None
-
-
-def _numbers(vertices: Sequence[int] | Tensor, num_vertices: int) -> Tensor:
-    try:
-        numbers = torch.as_tensor(vertices).reshape(-1)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"vertices must be integers, got {vertices!r}") from error
-    if numbers.numel() and (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool):
-        raise InputError(f"vertices must be integers, got {numbers.dtype}")
-    outside = (numbers < 0) | (numbers >= num_vertices)
-    if outside.any():
-        raise InputError(f"vertex {int(numbers[outside][0])} does not exist: the graph has {num_vertices} vertices")
-    return numbers.long()

@@ -53,7 +53,7 @@ def save(model: GSPN, folder: Path) -> None:
         "settings": settings_to_json(model.arguments()),
         "fitted": model.__sklearn_is_fitted__(),
         "history": getattr(model, "history_", []),
-        "results": {"leave_one_out_nll": getattr(model, "leave_one_out_nll_", None)},
+        "results": {name: getattr(model, f"{name}_", None) for name in ("leave_one_out_nll", "training_scores")},
         "tensors": hashlib.sha256(tensors).hexdigest(),
     }
     _finish_earlier_save(folder)
@@ -99,6 +99,8 @@ def load(folder: str | Path) -> GSPN:
     if description["fitted"]:
         model.history_ = description["history"]
         model.leave_one_out_nll_ = description["results"].get("leave_one_out_nll")
+        # Not there in models that were saved before scores were kept.
+        model.training_scores_ = _checked_scores(description["results"].get("training_scores"), path)
     return model
 
 
@@ -119,6 +121,14 @@ def _read_description(path: Path) -> dict[str, Any]:
         if type(description[key]) is not kind:
             raise CheckpointError(f"{path}: {key} must be a {kind.__name__}, got {description[key]!r}")
     return description
+
+
+def _checked_scores(scores: Any, path: Path) -> dict[str, list[float]] | None:
+    lists = list(scores.values()) if isinstance(scores, dict) else []
+    numbers = all(isinstance(one, list) and all(type(score) is float for score in one) for one in lists)
+    if scores is not None and not (numbers and len(lists) == 2 and {"vertices", "graphs"} == set(scores)):
+        raise CheckpointError(f"{path}: training_scores must hold numbers of vertices and graphs")
+    return scores if lists else None
 
 
 def _put_tensors(model: GSPN, folder: Path, digest: str) -> None:

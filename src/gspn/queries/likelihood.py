@@ -35,6 +35,13 @@ def leave_one_out_nll(hierarchy: Hierarchy, dataset: GraphDataset, max_roots: in
 
     Only vertices with something observed are drawn. NaN where there are none.
     """
+    return -sampled_log_probs(hierarchy, dataset, max_roots, seed, chunk)[0].double().mean().item()
+
+
+def sampled_log_probs(
+    hierarchy: Hierarchy, dataset: GraphDataset, max_roots: int, seed: int, chunk: int
+) -> tuple[Tensor, Tensor]:
+    """log P(x_v | all other vertices), and the number of v's observed entries, of a seeded sample of vertices."""
     graph, vertex = dataset.vertex_keys()
     draw = keyed_uniform(seed, graph, vertex).masked_fill(torch.isnan(dataset.entries()).all(1), torch.inf)
     drawn = draw.argsort()[:max_roots]
@@ -42,9 +49,10 @@ def leave_one_out_nll(hierarchy: Hierarchy, dataset: GraphDataset, max_roots: in
     is_root = torch.zeros(len(graph), dtype=torch.bool).index_fill(0, drawn, True)
     with_roots = graph[drawn].unique()
     rows = is_root[torch.isin(graph, with_roots)]
-    total, start = 0.0, 0
-    for batch in dataset[with_roots].chunks(chunk):
+    log_probs, observed, start = [hierarchy.raw_prior.new_zeros(0)], [torch.zeros(0, dtype=torch.long)], 0
+    for batch in dataset[with_roots].chunks(chunk) if len(with_roots) else ():
         roots = rows[start : start + batch.num_vertices].nonzero().squeeze(1)
-        total -= log_prob_hidden(hierarchy, batch, roots).double().sum().item()
+        log_probs.append(log_prob_hidden(hierarchy, batch, roots))
+        observed.append(batch.observed.sum(1)[roots])
         start += batch.num_vertices
-    return total / len(drawn) if len(drawn) else float("nan")
+    return torch.cat(log_probs), torch.cat(observed)

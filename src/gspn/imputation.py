@@ -1,0 +1,306 @@
+"""Filling gaps where people have them: a transform of PyG graphs, and an imputer of tables.
+
+Both hand the work to a model; what a filled value means is said in `queries.missing`. Reading tables is the business of
+`convert`; here belongs only how filled values get back into the columns they come from.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import Tensor
+from torch_geometric.data import Data, Dataset
+from torch_geometric.transforms import BaseTransform
+
+from gspn.attributes import Attribute, Binary, Schema
+from gspn.circuits.distributions import Table as Probabilities
+from gspn.columns import shorten
+from gspn.convert.files import Table, import_pandas
+from gspn.convert.ids import Vertices
+from gspn.convert.tables import from_tables
+from gspn.errors import InputError, NotFittedError
+from gspn.graphs import GraphDataset
+from gspn.models.arguments import check_choice
+from gspn.models.gspn import GSPN
+from gspn.queries.conditional import roots
+from gspn.queries.missing import HOW
+
+_SPREAD = ("std", "probability", "low", "high")
+
+
+class Impute(BaseTransform):
+    """PyG transform that fills the missing entries (NaN) of `x` and leaves everything else as it is.
+
+    Works on a Data, a PyG Batch and a list of graphs. `how` is as in `GSPN.impute`: "mean" (the mean of continuous
+    attributes, the mode of the others), "mode" or "sample", which draws from `generator` and differs at every call.
+    """
+
+    def __init__(self, model: GSPN, how: str = "mean", generator: torch.Generator | None = None) -> None:
+        if not isinstance(model, GSPN):
+            raise InputError(f"model must be a GSPN, got {shorten(model)}")
+        check_choice("how", how, HOW)
+        self.model, self.how, self.generator = model, how, generator
+
+    def forward(self, data: Any) -> Any:
+        if isinstance(data, Data):  # a Batch, too: nothing is heard across its graphs
+            data.x = self._filled([data])[0]
+            return data
+        graphs = list(data) if isinstance(data, Sequence | GraphDataset | Dataset) else [data]
+        if not all(isinstance(graph, Data) for graph in graphs):
+            raise InputError(f"Impute takes a Data, a Batch or a list of Data, got {shorten(data)}")
+        graphs = [copy.copy(graph) for graph in graphs]
+        for graph, x in zip(graphs, self._filled(graphs), strict=True):
+            graph.x = x
+        return graphs
+
+    def _filled(self, graphs: Sequence[Data]) -> list[Tensor]:
+        # Of the rest of a graph the model knows nothing, and needs nothing.
+        bare = [Data(x=graph.x, edge_index=graph.edge_index, edge_type=graph.get("edge_type")) for graph in graphs]
+        return [graph.x for graph in self.model.impute(bare, self.how, self.generator)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.model).__name__}, how={self.how!r})"
+
+
+class TableImputer(BaseEstimator):
+    """Completes a table of vertices by what the vertices' other entries and their neighbours say.
+
+        completed = gspn.TableImputer().fit(nodes, edges).transform(nodes, edges)
+
+    `fit` takes DataFrames with gaps and trains a model; `transform` completes these, or new rows and new graphs,
+    without training again. Observed entries, columns, types, order and index stay as they are; columns of integers are
+    filled with rounded numbers.
+
+    Parameters
+    ----------
+    schema, overrides, id, graph, source, target, edge_type, edge_types, directed, parallel, ignore:
+        What the tables' columns mean, as in `gspn.from_tables`; columns in `ignore` are handed through.
+    how:
+        What is filled in: "mean" (the mean of continuous attributes, the mode of the others), "mode" or "sample".
+    level:
+        Probability of the intervals in the table of spreads.
+    num_layers, num_states, objective, epochs, batch_size, lr, seed:
+        Arguments of the model. The objective "masked" is made for filling gaps. The seed also fixes samples.
+    arguments:
+        Further arguments of `gspn.GSPN`, by name.
+
+    After `fit`: `model_`, the fitted `gspn.GSPN`; `schema_`, its attributes; `edge_types_`, the edge types by code.
+    """
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        *,
+        overrides: Mapping[str, Attribute | str] | None = None,
+        id: str | None = "id",
+        graph: str | None = None,
+        source: str = "source",
+        target: str = "target",
+        edge_type: str | None = None,
+        edge_types: Sequence[Any] | None = None,
+        directed: bool | str = False,
+        parallel: bool = False,
+        ignore: str | Sequence[str] = (),
+        how: str = "mean",
+        level: float = 0.9,
+        num_layers: int = 5,
+        num_states: int = 20,
+        objective: str = "masked",
+        epochs: int = 100,
+        batch_size: int = 32,
+        lr: float = 0.1,
+        seed: int = 0,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.schema = schema
+        self.overrides = overrides
+        self.id = id
+        self.graph = graph
+        self.source = source
+        self.target = target
+        self.edge_type = edge_type
+        self.edge_types = edge_types
+        self.directed = directed
+        self.parallel = parallel
+        self.ignore = ignore
+        self.how = how
+        self.level = level
+        self.num_layers = num_layers
+        self.num_states = num_states
+        self.objective = objective
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.seed = seed
+        self.arguments = arguments
+
+    def fit(self, nodes: Any, edges: Any = None, *, progress: bool = True) -> Self:
+        """Train on a table of vertices, and one of edges if there are any."""
+        self._check()
+        _refuse_other_than_frames(nodes)
+        dataset = self._read(nodes, edges, self.schema, self.overrides, self.edge_types, self._ignored())
+        model = GSPN(dataset.schema, num_edge_types=max(1, len(dataset.edge_types or ())), **self._settings())
+        self.model_ = model.fit(dataset, progress=progress)
+        self.schema_, self.edge_types_ = dataset.schema, dataset.edge_types
+        self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
+        self.n_features_in_ = len(self.schema_)
+        return self
+
+    def transform(self, nodes: Any, edges: Any = None, *, return_spread: bool = False) -> Any:
+        """The table of vertices without gaps.
+
+        With `return_spread` also a table with one row for each filled entry, under the index of its row: the row's
+        position, attribute and value; the standard deviation and the interval of `level` (low, high) of continuous
+        attributes and counts; the probability of the filled value of categories, binary attributes and counts.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this TableImputer is not fitted yet; call fit first")
+        self._check()
+        _refuse_other_than_frames(nodes)
+        dataset = self._read(nodes, edges, self.schema_, None, self.edge_types_, self._present(nodes, edges))
+        generator = torch.Generator().manual_seed(self.seed)
+        x = torch.cat([graph.x for graph in self.model_.impute(dataset, self.how, generator)])
+        gaps = torch.isnan(dataset.entries())
+        # The dataset has the rows graph by graph.
+        rows = np.argsort(Vertices.of(Table(nodes, "nodes"), self.id, self.graph).graph, kind="stable")
+        completed = nodes.copy()
+        for column, attribute in enumerate(self.schema_):
+            where = gaps[:, column].numpy()
+            if where.any():
+                values = attribute.decode(x[where, column])
+                completed[attribute.name] = _with_values(nodes[attribute.name], rows[where], values, attribute)
+        return (completed, self._spread(completed, dataset, x, rows)) if return_spread else completed
+
+    def fit_transform(
+        self, nodes: Any, edges: Any = None, *, return_spread: bool = False, progress: bool = True
+    ) -> Any:
+        """`fit` and `transform` on the same tables."""
+        return self.fit(nodes, edges, progress=progress).transform(nodes, edges, return_spread=return_spread)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _check(self) -> None:
+        check_choice("how", self.how, HOW)
+        if not isinstance(self.level, float) or not 0 < self.level < 1:
+            raise InputError(f"level must be a number between 0 and 1, got {shorten(self.level)}")
+
+    def _settings(self) -> dict[str, Any]:
+        named = ("num_layers", "num_states", "objective", "epochs", "batch_size", "lr", "seed")
+        settings, others = {name: getattr(self, name) for name in named}, dict(self.arguments or {})
+        known = set(GSPN._get_param_names()) - {"schema", "num_edge_types", *named}
+        for name in others:
+            if name not in known:
+                raise InputError(f"arguments: {name!r} is none of {', '.join(sorted(known))}")
+        return settings | others
+
+    def _ignored(self) -> tuple[str, ...]:
+        return (self.ignore,) if isinstance(self.ignore, str) else tuple(self.ignore)
+
+    def _present(self, nodes: Any, edges: Any) -> tuple[str, ...]:
+        """What there is to ignore: tables to complete may have fewer of these columns, or no edges at all."""
+        known = {*nodes.columns, *getattr(edges, "columns", ())}
+        return tuple(name for name in self._ignored() if name in known)
+
+    def _read(
+        self,
+        nodes: Any,
+        edges: Any,
+        schema: Schema | None,
+        overrides: Mapping[str, Attribute | str] | None,
+        edge_types: Sequence[Any] | None,
+        ignored: Sequence[str],
+    ) -> GraphDataset:
+        return from_tables(
+            nodes,
+            edges,
+            schema,
+            overrides=overrides,
+            edge_types=edge_types,
+            ignore=ignored,
+            id=self.id,
+            graph=self.graph,
+            source=self.source,
+            target=self.target,
+            edge_type=self.edge_type,
+            directed=self.directed,
+            parallel=self.parallel,
+        )
+
+    def _spread(self, completed: Any, dataset: GraphDataset, x: Tensor, rows: NDArray[np.int64]) -> Any:
+        """One row a filled entry, in the order of the table's rows and the schema's attributes."""
+        gaps = torch.isnan(dataset.entries()).numpy()
+        spread = _spreads(self.model_, dataset, x, self.level)
+        entries = np.argwhere(gaps)
+        entries = entries[np.lexsort((entries[:, 1], rows[entries[:, 0]]))]
+        place = rows[entries[:, 0]]
+        names = [self.schema_.names[column] for column in entries[:, 1]]
+        columns = {name: completed[name].tolist() for name in self.schema_.names}
+        values = np.fromiter((columns[name][row] for row, name in zip(place, names, strict=True)), object, len(place))
+        found = {name: spread[name][tuple(entries.T)] for name in _SPREAD}
+        return import_pandas().DataFrame(
+            {"row": place, "attribute": names, "value": values, **found}, index=completed.index.take(place)
+        )
+
+
+def _spreads(model: GSPN, dataset: GraphDataset, x: Tensor, level: float) -> dict[str, NDArray[np.float64]]:
+    """[N, d] of every filled entry of x [N, d] the standard deviation, probability and interval, NaN for none."""
+    found = {name: np.full(x.shape, np.nan) for name in _SPREAD}
+    first = 0
+    for batch in dataset.chunks(model._chunk_size()):
+        missing = ~batch.observed
+        vertices = missing.any(1).nonzero().squeeze(1)
+        given = roots(model.hierarchy, batch, vertices, missing[vertices])
+        for column, gaps, distribution in given.distributions(missing[vertices]):
+            row = (first + vertices[gaps]).numpy()
+            if distribution.attribute.kind != "continuous":
+                found["probability"][row, column] = distribution.log_prob(x[row, column]).exp()
+            if not isinstance(distribution, Probabilities):
+                found["std"][row, column] = distribution.variance.sqrt()
+                found["low"][row, column], found["high"][row, column] = distribution.interval(level).T
+        first += batch.num_vertices
+    return found
+
+
+def _with_values(series: Any, rows: NDArray[np.int64], values: list[Any], attribute: Attribute) -> Any:
+    """A copy of the column with people's values put in at these rows, in the column's own type."""
+    pandas = import_pandas()
+    observed = series.dropna()
+    if pandas.api.types.is_integer_dtype(series.dtype):
+        values = [round(value) for value in values]
+    if isinstance(attribute, Binary) and series.dtype == object and not observed.map(_is_bool).any():
+        values = [int(value) for value in values]
+    if isinstance(series.dtype, pandas.CategoricalDtype):
+        # A table to complete may know fewer categories than the one that was learned from, and call True 1.
+        known = {category: category for category in series.cat.categories}
+        values = [known.get(value, value) for value in values]
+        series = series.cat.add_categories([value for value in dict.fromkeys(values) if value not in known])
+    filled = series.copy()
+    try:
+        filled.iloc[rows] = pandas.Series(values, dtype=object).astype(series.dtype).array
+    except (TypeError, ValueError, OverflowError) as error:
+        if len(observed):
+            raise InputError(
+                f"column {attribute.name!r} of type {series.dtype} cannot hold what is filled in, such as "
+                f"{shorten(values[0])} ({error}); convert it to another type first"
+            ) from error
+        # A column without any value has its type by accident.
+        filled = series.astype(object)
+        filled.iloc[rows] = values
+        filled = filled.infer_objects()
+    return filled
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
+def _refuse_other_than_frames(nodes: Any) -> None:
+    if not isinstance(nodes, import_pandas().DataFrame):
+        raise InputError(f"nodes must be a pandas DataFrame, got {shorten(nodes)}")

@@ -1,0 +1,86 @@
+"""What changes if …: the questions of `gspn.queries.what_if` as thin methods, beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gspn.errors import InputError
+from gspn.graphs import is_single_graph
+from gspn.graphs.edits import edit
+from gspn.hierarchy.objectives import COPIES_AT_ONCE
+from gspn.models.compatibility import check_magnitudes, check_values
+from gspn.models.questions import Graphs, Questions, Vertices
+from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
+
+
+class WhatIfQuestions(Questions):
+    """The questions, with those about changes."""
+
+    num_edge_types: int
+
+    def what_if(
+        self,
+        graph: Data,
+        changes: Mapping[int, Mapping[str, Any]] | None = None,
+        add_edges: Iterable[Any] | None = None,
+        remove_edges: Iterable[Any] | None = None,
+        leave_one_out: bool = False,
+        directed: bool | None = None,
+    ) -> WhatIf:
+        """Log-likelihoods of the vertices before and after changes, all made at once: `{4: {"element": "O"}}`.
+
+        `changes` gives values by vertex and attribute, as the schema has them; None is unknown. Sides are compared over
+        entries observed on both; an entry that one side does not know is not scored at its own vertex, but others hear
+        it. With `leave_one_out` every vertex is judged given the others, else by the paper's pseudo-likelihood.
+
+        An edge is (source, target) or (source, target, type), one occurrence of it; a model that tells edge types apart
+        needs the type of an added edge. A graph in which every edge has its opposite, of the same type, stays so: what
+        is said of an edge is said of its opposite, too. `directed=True` takes edges just as they are listed, and
+        `directed=False` adds the opposites in any graph.
+        """
+        self._require_fitted()
+        if not is_single_graph(graph):
+            raise InputError(f"what_if compares two versions of one graph, a Data; got {type(graph).__name__}")
+        before = self._pack(graph)
+        edited = edit(
+            before[0],
+            self.schema,
+            changes,
+            add_edges,
+            remove_edges,
+            directed=directed,
+            num_edge_types=self.num_edge_types,
+        )
+        after = self._pack(edited.graph)
+        for dataset in (before, after):
+            check_magnitudes(self.hierarchy, dataset)
+        old, new = (dataset.batch(torch.arange(1)) for dataset in (before, after))
+        return what_if(self.hierarchy, old, new, edited.revalued, edited.rewired, leave_one_out)
+
+    def what_if_all(
+        self,
+        graphs: Graphs,
+        attribute: str,
+        vertices: Vertices = None,
+        leave_one_out: bool = False,
+        values: Sequence[Any] | Tensor | None = None,
+    ) -> Any:
+        """[N, K] change of the graph's total for every single replacement of an entry: `what_if(…).total` for all.
+
+        Columns are the categories in schema order, False and True, or the given `values`, which continuous attributes
+        and counts need. `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
+        """
+        column, codes = replacements_of(self.schema, attribute, values)
+        self._require_fitted()
+        check_values(self.hierarchy, column, codes)
+        budget = min(self._chunk_size(), COPIES_AT_ONCE)
+        return self._ask(
+            graphs,
+            lambda batch, numbers: what_if_all(self.hierarchy, batch, column, codes, numbers, leave_one_out, budget),
+            vertices,
+        )

@@ -1,0 +1,312 @@
+"""What a fitted model can be asked: thin methods that check, cut into chunks and call `gspn.queries`."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gspn.attributes import Schema
+from gspn.circuits.distributions import check_draws
+from gspn.errors import InputError
+from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
+from gspn.hierarchy import Hierarchy
+from gspn.models.arguments import check_choice, check_integer
+from gspn.models.compatibility import check_magnitudes
+from gspn.queries import missing
+from gspn.queries.conditional import conditional, conditional_of_one
+from gspn.queries.likelihood import log_likelihood, log_prob_hidden
+from gspn.queries.pseudo_gibbs import pseudo_gibbs
+from gspn.queries.scoring import per_entry, posterior_entropy, rank, score_entries, totals, training_scores
+
+_log = logging.getLogger(__name__)
+
+_NUMBERS_AT_ONCE = 40_000_000
+"""Posterior entries that public methods compute in one chunk (about 160 MB in float32, a few times that in all)."""
+
+Graphs: TypeAlias = Data | Sequence[Data] | GraphDataset
+Vertices: TypeAlias = Sequence[int] | Tensor | None
+
+
+class Questions:
+    """The questions; what is asked is the model that inherits them."""
+
+    schema: Schema
+    num_layers: int
+    num_states: int
+    objective: str
+    hierarchy: Hierarchy
+    training_scores_: dict[str, list[float]] | None
+    _trained_with: str | None = None
+    """The objective of the last fit, where it is known"""
+    _told = False
+
+    if TYPE_CHECKING:
+
+        def _require_fitted(self) -> None: ...
+        def _pack(self, graphs: Graphs) -> GraphDataset: ...
+
+    # Likelihoods and representations.
+
+    def log_likelihood(self, graphs: Graphs, leave_one_out: bool = False, vertices: Vertices = None) -> Any:
+        """[N] log P(x_v | tree below v), or with `leave_one_out` log P(x_v | all other vertices).
+
+        `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
+        """
+        ask = log_prob_hidden if leave_one_out else log_likelihood
+        return self._ask(graphs, lambda batch, numbers: ask(self.hierarchy, batch, numbers), vertices)
+
+    def posteriors(self, graphs: Graphs) -> Any:
+        """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
+        return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors)
+
+    def embed(self, graphs: Graphs) -> Any:
+        """[N, L·S·C] the posteriors as one vector a vertex; a list for a sequence of graphs."""
+        return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors.flatten(1))
+
+    def transform(self, graphs: Graphs) -> Any:
+        """The same as `embed`, under the name that pipelines use."""
+        return self.embed(graphs)
+
+    # Conditionals and missing entries.
+
+    def conditional(self, graphs: Graphs, attributes: str | Sequence[str], vertices: Vertices = None) -> Any:
+        """The distribution of an attribute at every vertex (or the given ones), given all else that is observed.
+
+        An entry that is asked for is never in its own evidence: the answer is the same whether it was observed or
+        missing. For one name: n univariate distributions (`log_prob`, `mean`, `variance`, `mode`, `entropy`, `sample`;
+        discrete ones `probs`, `categories`; others `quantile`, `interval`). For a list of names: n joint ones
+        (`log_prob`, `marginal`, `condition`, `sample`, `mode`). A sequence of graphs gives a list.
+        """
+        self._tell_objective()
+        names = _checked_names(self.schema, attributes)
+        ask = conditional_of_one if isinstance(attributes, str) else conditional
+        return self._ask(graphs, lambda batch, numbers: ask(self.hierarchy, batch, numbers, names), vertices)
+
+    def log_prob_missing(self, graphs: Graphs, truth: Any) -> Any:
+        """[N] joint log-density of each vertex's missing entries at `truth`, given all that is observed.
+
+        `truth` is a tensor [N, d] or a graph with the same vertices (a sequence of them for a sequence of graphs); only
+        the entries that are missing in the graph are read from it, and one that is NaN there too is summed out. 0 where
+        nothing is missing.
+        """
+        self._tell_objective()
+        truths = self._truths(graphs, truth)
+        return self._ask(graphs, lambda batch, _: missing.log_prob_missing(self.hierarchy, batch, _rows(truths, batch)))
+
+    def impute(self, graphs: Graphs, how: str = "mean", generator: torch.Generator | None = None) -> Any:
+        """A copy of the graph with missing entries filled; a list for a sequence of graphs.
+
+        `how`: "mean" takes the mean of continuous attributes and the mode of the others, "mode" the mode of each entry,
+        "sample" a draw that is joint within a vertex. Everything else of the graph stays as it is.
+        """
+        check_choice("how", how, missing.HOW)
+        self._tell_objective()
+        filled = self._ask(graphs, lambda batch, _: missing.fill(self.hierarchy, batch, how, generator))
+        if is_single_graph(graphs):
+            return with_entries(graphs, filled)
+        return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
+
+    def sample_missing(self, graphs: Graphs, n: int, generator: torch.Generator | None = None) -> Any:
+        """[n, N, d] copies of the entries with missing ones drawn given what is observed, for multiple imputation.
+
+        Joint within a vertex, independent across vertices: a joint over several vertices is not defined.
+        """
+        check_draws(n)
+        self._tell_objective()
+        # Vertices first, as everywhere, so that draws are cut by graph like other answers.
+        drawn = self._ask(
+            graphs, lambda batch, _: missing.sample_missing(self.hierarchy, batch, n, generator).transpose(0, 1)
+        )
+        return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
+
+    def pseudo_gibbs(
+        self,
+        graphs: Graphs,
+        n: int = 1,
+        sweeps: int = 20,
+        entries: str = "all",
+        vertices: Vertices = None,
+        generator: torch.Generator | None = None,
+    ) -> Any:
+        """[n, N, d] whole attribute sets: n chains in which vertex after vertex is drawn given all others.
+
+        Not an exact sampler: the model is a family of conditionals, one for each vertex, which need not belong to one
+        joint distribution; the chains' limit may depend on the order of the vertices. `entries`: "all" draws everything
+        anew (of the given `vertices`), "missing" only what is missing. Every sweep costs a pass for each group of
+        vertices that do not hear each other: in small dense graphs, a pass a vertex.
+        """
+        check_draws(n)
+        check_integer("sweeps", sweeps, 0)
+        check_choice("entries", entries, ("all", "missing"))
+        self._tell_objective()
+
+        def draw(batch: Batch, numbers: Tensor) -> Tensor:
+            redrawn = torch.zeros(batch.x.shape, dtype=torch.bool)
+            redrawn[numbers] = True if entries == "all" else ~batch.observed[numbers]
+            return pseudo_gibbs(self.hierarchy, batch, redrawn, n, sweeps, generator).transpose(0, 1)
+
+        drawn = self._ask(graphs, draw, vertices)
+        return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
+
+    # Scores.
+
+    def score_entries(self, graphs: Graphs, vertices: Vertices = None) -> Any:
+        """[N, d] log P(entry | the vertex's other observed entries, all other vertices); NaN where it is missing.
+
+        What each attribute contributes: the lowest one is what is strange about a vertex.
+        """
+        return self._ask(graphs, lambda batch, numbers: score_entries(self.hierarchy, batch, numbers), vertices)
+
+    def score_vertices(self, graphs: Graphs, leave_one_out: bool = True, vertices: Vertices = None) -> Any:
+        """[N] log-likelihood of every vertex per observed entry, given all other vertices; NaN where none is observed.
+
+        Comparable between vertices with different gaps. `leave_one_out=False` takes the paper's pseudo-likelihood.
+        """
+        return self._ask(
+            graphs,
+            lambda batch, numbers: per_entry(totals(self.hierarchy, batch, numbers, leave_one_out)),
+            vertices,
+        )
+
+    def score_graphs(self, graphs: Graphs, leave_one_out: bool = True) -> Any:
+        """The log-likelihood of all vertices per observed entry: one number for a graph, [G] for a sequence of graphs.
+
+        Comparable between graphs of different sizes and gaps; NaN where nothing is observed.
+        """
+        found = self._ask(graphs, lambda batch, numbers: totals(self.hierarchy, batch, numbers, leave_one_out))
+        if isinstance(found, Tensor):
+            return per_entry(found.sum(0)).item()
+        return torch.stack([per_entry(one.sum(0)) for one in found])
+
+    def rank_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Any:
+        """[N] how unusual: the share of the training data's vertices (a sample) with a higher `score_vertices`.
+
+        1 is stranger than all of them; about uniform on vertices like those of training.
+        """
+        among = self._kept_scores("vertices")
+        found = self.score_vertices(graphs, vertices=vertices)
+        return rank(found, among) if isinstance(found, Tensor) else [rank(one, among) for one in found]
+
+    def rank_graphs(self, graphs: Graphs) -> Any:
+        """How unusual: the share of the training data's graphs (a sample) with a higher `score_graphs`."""
+        ranks = rank(torch.as_tensor(self.score_graphs(graphs)), self._kept_scores("graphs"))
+        return ranks.item() if is_single_graph(graphs) else ranks
+
+    def keep_scores(self, graphs: Graphs, most_vertices: int = 1_000, seed: int = 0) -> Self:
+        """Take the scores of (a sample of) these graphs as what is usual; `fit` does it with the training graphs.
+
+        At most so many vertices are scored, and whole graphs with at most as many vertices in all.
+        """
+        check_integer("most_vertices", most_vertices, 1)
+        self._require_fitted()
+        dataset = self._pack(graphs)
+        check_magnitudes(self.hierarchy, dataset)
+        self.training_scores_ = training_scores(self.hierarchy, dataset, most_vertices, seed, self._chunk_size())
+        return self
+
+    def _kept_scores(self, of: str) -> list[float]:
+        self._require_fitted()
+        scores: dict[str, list[float]] = getattr(self, "training_scores_", None) or {}
+        if not scores.get(of):
+            raise InputError(f"there are no scores of {of} to rank by; call keep_scores with graphs that are usual")
+        return scores[of]
+
+    def posterior_entropy(self, graphs: Graphs) -> Any:
+        """[N, L, S] entropy of every sum unit's posterior in nats: how uncertain the states are; at most log C."""
+        return self._ask(graphs, lambda batch, _: posterior_entropy(self.hierarchy, batch))
+
+    # How a question is put.
+
+    @torch.no_grad()
+    def _ask(self, graphs: Graphs, answer: Callable[[Batch, Tensor], Any], vertices: Vertices = None) -> Any:
+        """Answers about vertices, in chunks, one a graph."""
+        self._require_fitted()
+        dataset = self._pack(graphs)
+        check_magnitudes(self.hierarchy, dataset)
+        if is_single_graph(graphs):
+            batch = dataset.batch(torch.arange(1))
+            every = torch.arange(batch.num_vertices)
+            return answer(batch, every if vertices is None else _numbers(vertices, batch.num_vertices))
+        if vertices is not None:
+            raise InputError("vertices can be chosen in one graph only, not in a sequence of graphs")
+        answers: list[Any] = []
+        for batch in dataset.chunks(self._chunk_size()):
+            found, ends = answer(batch, torch.arange(batch.num_vertices)), batch.vertex_ptr.tolist()
+            answers.extend(found[start:end] for start, end in itertools.pairwise(ends))
+        return answers
+
+    def _chunk_size(self) -> int:
+        numbers = self.num_layers * self.hierarchy.template.num_sum_units * self.num_states
+        return max(1, _NUMBERS_AT_ONCE // numbers)
+
+    def _truths(self, graphs: Graphs, truth: Any) -> list[Tensor]:
+        """Checked true entries [N, d], one tensor a graph."""
+        sizes = self._pack(graphs).num_vertices_per_graph().tolist()
+        truths = [truth] if is_single_graph(graphs) else list(truth)
+        if len(truths) != len(sizes):
+            raise InputError(f"there are {len(sizes)} graphs, but truth has {len(truths)}")
+        tables = [Data(x=one.x if isinstance(one, Data) else one) for one in truths]
+        for number, (size, table) in enumerate(zip(sizes, tables, strict=True)):
+            if not isinstance(table.x, Tensor) or table.x.shape[:1] != (size,):
+                found = list(table.x.shape) if isinstance(table.x, Tensor) else type(table.x).__name__
+                raise InputError(f"truth of graph {number} must have shape {[size, len(self.schema)]}, got {found}")
+        try:
+            known = pack(tables, self.schema)
+            check_magnitudes(self.hierarchy, known)
+        except InputError as error:
+            raise InputError(f"truth: {error}") from error
+        return list(known.entries().split(sizes))
+
+    def _tell_objective(self) -> None:
+        """Say once what a model that was trained with the paper's objective is not made for."""
+        trained_with = self._trained_with or self.objective
+        if getattr(self, "history_", None) and trained_with == "pseudo" and self.num_layers > 1 and not self._told:
+            self._told = True
+            _log.warning(
+                "this model was trained with objective='pseudo', which hears a vertex's own echo; "
+                "objective='masked' answers questions about hidden entries better"
+            )
+
+
+def _rows(by_graph: list[Tensor], batch: Batch) -> Tensor:
+    return torch.cat([by_graph[graph] for graph in batch.graph_ids.tolist()])
+
+
+def listed(graphs: Any) -> list[Data]:
+    """A sequence of graphs, one by one as they were given."""
+    return graphs.to_data_list() if hasattr(graphs, "to_data_list") else list(graphs)
+
+
+def with_entries(graph: Any, x: Tensor) -> Data:
+    """A copy of the graph with other entries, everything else as it is."""
+    copy: Data = graph.clone()
+    copy.x = x.to(graph.x.dtype).to(graph.x.device)
+    return copy
+
+
+def _checked_names(schema: Schema, names: Any) -> list[str]:
+    listed = [names] if isinstance(names, str) or not isinstance(names, Sequence) else list(names)
+    for name in listed:
+        schema.index(name)
+    if not listed or len(set(listed)) < len(listed):
+        raise InputError(f"attributes must be one name or several different ones, got {listed}")
+    return listed
+
+
+def _numbers(vertices: Sequence[int] | Tensor, num_vertices: int) -> Tensor:
+    try:
+        numbers = torch.as_tensor(vertices).reshape(-1)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"vertices must be integers, got {vertices!r}") from error
+    if numbers.numel() and (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool):
+        raise InputError(f"vertices must be integers, got {numbers.dtype}")
+    outside = (numbers < 0) | (numbers >= num_vertices)
+    if outside.any():
+        raise InputError(f"vertex {int(numbers[outside][0])} does not exist: the graph has {num_vertices} vertices")
+    return numbers.long()

@@ -1,0 +1,85 @@
+"""Scores that can be compared between vertices and graphs: log-likelihoods per observed entry, and where they rank.
+
+Everything leaves the vertex, or the entry, out of its own evidence; the pseudo-likelihood, which hears a vertex's own
+echo, makes strange vertices look usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gspn.graphs.batch import Batch
+from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.draws import keyed_uniform
+from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.queries.likelihood import log_likelihood, log_prob_hidden, sampled_log_probs
+
+_GRAPHS = -1
+"""Names the stream of random numbers that chooses graphs to be scored (vertices have their own numbers from 0 on)."""
+
+
+@torch.no_grad()
+def score_entries(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Tensor:
+    """[len(vertices), d] log P(x_va | v's other observed entries, all other vertices); NaN where x_va is missing."""
+    scores = torch.full((len(vertices), batch.x.shape[1]), torch.nan, dtype=hierarchy.raw_prior.dtype)
+    for column, observed in enumerate(batch.observed[vertices].unbind(1)):
+        rows = observed.nonzero().squeeze(1)
+        hidden = torch.zeros(len(rows), batch.x.shape[1], dtype=torch.bool)
+        hidden[:, column] = True
+        scores[rows, column] = log_prob_hidden(hierarchy, batch, vertices[rows], hidden).cpu()
+    return scores
+
+
+@torch.no_grad()
+def posterior_entropy(hierarchy: Hierarchy, batch: Batch) -> Tensor:
+    """[N, L, S] entropy of every sum unit's posterior in nats: 0 where the state is certain, at most log C."""
+    posteriors = hierarchy(batch).posteriors
+    return -torch.xlogy(posteriors, posteriors).sum(-1)
+
+
+@torch.no_grad()
+def totals(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, leave_one_out: bool = True) -> Tensor:
+    """[len(vertices), 2] log-likelihood of every vertex and number of its observed entries, to be summed at will."""
+    ask = log_prob_hidden if leave_one_out else log_likelihood
+    log_prob = ask(hierarchy, batch, vertices).double().cpu()
+    return torch.stack([log_prob, batch.observed.sum(1)[vertices].double()], dim=1)
+
+
+def per_entry(sums: Tensor) -> Tensor:
+    """Log-likelihood per observed entry from totals [..., 2]; NaN where nothing is observed."""
+    return sums[..., 0] / sums[..., 1]
+
+
+def training_scores(
+    hierarchy: Hierarchy, dataset: GraphDataset, most_vertices: int, seed: int, chunk: int
+) -> dict[str, list[float]]:
+    """Sorted scores of a seeded sample of at most so many "vertices", and of whole "graphs" with that many in all."""
+    log_prob, observed = sampled_log_probs(hierarchy, dataset, most_vertices, seed, chunk)
+    sizes = dataset.num_vertices_per_graph()
+    order = keyed_uniform(seed, torch.arange(len(dataset)), _GRAPHS).argsort()
+    whole = order[sizes[order].cumsum(0) <= most_vertices]
+    of_graphs = [
+        per_entry(rows.sum(0))
+        for batch in (dataset[whole].chunks(chunk) if len(whole) else ())
+        for rows in totals(hierarchy, batch, torch.arange(batch.num_vertices)).split(batch.vertex_ptr.diff().tolist())
+    ]
+    return {
+        "vertices": _sorted(log_prob.double().cpu() / observed),
+        "graphs": _sorted(torch.stack(of_graphs)) if of_graphs else [],
+    }
+
+
+def rank(scores: Tensor, among: Sequence[float]) -> Tensor:
+    """Share of the scores `among` that are higher: near 1 for what is stranger than almost all; NaN stays NaN."""
+    known = torch.tensor(among, dtype=torch.float64)
+    scores = scores.double().cpu()
+    share = 1 - torch.searchsorted(known, scores.nan_to_num(0.0), right=True).double() / len(known)
+    return share.masked_fill(torch.isnan(scores), torch.nan)
+
+
+def _sorted(scores: Tensor) -> list[float]:
+    ordered: list[float] = scores[~torch.isnan(scores)].sort().values.tolist()
+    return ordered

@@ -1,0 +1,155 @@
+"""What changes if …: likelihoods before and after changes of a graph, and after every single replacement of an entry.
+
+Two sides are compared over the entries that are observed on both: a density of more entries is a different quantity.
+What an entry that is known on one side only does to the other vertices still counts; at its own vertex it is not
+scored. How a graph is changed is the business of `graphs.edits` and `graphs.replacements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gspn.attributes import Binary, Categorical, Schema
+from gspn.circuits.given import Given
+from gspn.errors import InputError
+from gspn.graphs.batch import Batch
+from gspn.graphs.replacements import replaced
+from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.hierarchy.objectives import COPIES_AT_ONCE
+from gspn.queries.conditional import roots
+
+_MOST_ROWS = 10
+"""Vertices that a printed answer shows."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WhatIf:
+    """Log-likelihoods of the vertices before and after a change, over entries observed on both sides."""
+
+    before: Tensor
+    """[N]"""
+    after: Tensor
+    """[N]; exactly `before` at vertices that do not hear the change"""
+
+    @property
+    def change(self) -> Tensor:
+        """[N] after − before, in nats."""
+        return self.after - self.before
+
+    @property
+    def relative(self) -> Tensor:
+        """[N] change / |before|; 0 where nothing changes."""
+        change = self.change
+        return torch.where(change == 0, change, change / self.before.abs())
+
+    @property
+    def total(self) -> Tensor:
+        """[] the change of the graph's total, in nats."""
+        return self.change.double().sum().to(self.before.dtype)
+
+    def __repr__(self) -> str:
+        change, relative = self.change, self.relative
+        before, after = (side.double().sum().item() for side in (self.before, self.after))
+        lines = [f"log-likelihood {before:.4f} → {after:.4f}, change {self.total.item():+.4f} nats"]
+        changed = int((change != 0).sum())
+        shown = change.abs().argsort(descending=True, stable=True)[: min(changed, _MOST_ROWS)].tolist()
+        if shown:
+            lines.append(f"{'vertex':>8}{'before':>12}{'after':>12}{'change':>12}{'relative':>12}")
+        for v in shown:
+            sides = f"{self.before[v].item():12.4f}{self.after[v].item():12.4f}"
+            lines.append(f"{v:8}{sides}{change[v].item():+12.4f}{relative[v].item():+12.1%}")
+        others = [(changed - len(shown), "more change, by less"), (len(change) - changed, "do not change")]
+        lines += [f"{number:8} {what}" for number, what in others if number]
+        return "\n".join(lines)
+
+
+@torch.no_grad()
+def what_if(
+    hierarchy: Hierarchy, before: Batch, after: Batch, revalued: Tensor, rewired: Tensor, leave_one_out: bool
+) -> WhatIf:
+    """Compare two versions of a graph over the same vertices.
+
+    `revalued` are the vertices whose entries differ, `rewired` those whose incoming edges do.
+    """
+    scored = [side.x.masked_fill(other.x.isnan(), torch.nan) for side, other in ((before, after), (after, before))]
+    everywhere = torch.arange(before.num_vertices)
+    old = _roots(hierarchy, before, everywhere, leave_one_out).having(scored[0]).log_value()
+    # The reach of a change is the same in both versions: a path that ends in common edges starts at a rewired vertex.
+    affected = _hearing(after, revalued, rewired, hierarchy.num_layers)
+    new = old.clone()
+    new[affected] = _roots(hierarchy, after, affected, leave_one_out).having(scored[1][affected]).log_value()
+    return WhatIf(*(side.to(hierarchy.raw_prior) for side in (old, new)))
+
+
+def _hearing(batch: Batch, revalued: Tensor, rewired: Tensor, num_levels: int) -> Tensor:
+    """Vertices whose tree has another value in it or another edge, in ascending order.
+
+    A vertex's value counts from level 0 on, its incoming edges from level 1 on.
+    """
+    source, target = batch.source.long(), batch.target.long()
+    heard = torch.zeros(batch.num_vertices, dtype=torch.bool)
+    heard[revalued] = True
+    for level in range(1, num_levels):
+        heard[target[heard[source]]] = True
+        if level == 1:
+            heard[rewired] = True
+    return heard.nonzero().squeeze(1)
+
+
+@torch.no_grad()
+def what_if_all(
+    hierarchy: Hierarchy,
+    batch: Batch,
+    column: int,
+    values: Tensor,
+    vertices: Tensor,
+    leave_one_out: bool,
+    budget: int = COPIES_AT_ONCE,
+) -> Tensor:
+    """[len(vertices), K] change of the total if the entry of one vertex were values[k], all else being as it is.
+
+    `budget` bounds the number of vertices that are copied at once; the results do not depend on it.
+    """
+    current, levels = batch.x[vertices, column], hierarchy.num_layers
+    same = (current[:, None] == values) | (current.isnan()[:, None] & values.isnan())
+    row, value = (~same).nonzero().unbind(1)
+    centre, value = vertices[row], values[value]
+    # What a root hides when it is left out, it hides on closed walks through it; these have to be inside its world.
+    reach = levels - 1 + (max(levels - 2, 0) if leave_one_out else 0)
+    totals = torch.zeros(len(row), dtype=torch.float64)
+    for worlds in replaced(batch, centre, column, value, levels, reach, budget):
+        number = worlds.first + worlds.replacement
+        sides = torch.stack([batch.x[worlds.vertex]] * 2)
+        at_centre = (worlds.vertex == centre[number]).nonzero().squeeze(1)
+        now, then = sides[0, at_centre, column], value[number[at_centre]]
+        sides[:, at_centre, column] = torch.stack([now, then]).masked_fill(now.isnan() | then.isnan(), torch.nan)
+        old, inverse = torch.unique(worlds.before, return_inverse=True)
+        found = _roots(hierarchy, worlds.batch, torch.cat([old, worlds.after]), leave_one_out)
+        before, after = found[inverse].having(sides[0]), found[len(old) :].having(sides[1])
+        totals.index_add_(0, number, after.log_value() - before.log_value())
+    changes = torch.zeros(same.shape, dtype=torch.float64)
+    changes[~same] = totals
+    return changes.to(hierarchy.raw_prior)
+
+
+def replacements_of(schema: Schema, attribute: str, values: Sequence[Any] | Tensor | None) -> tuple[int, Tensor]:
+    """Column and encoded values by which its entries are replaced: all of a discrete attribute, else those given."""
+    column = schema.index(attribute)
+    kind = schema[column]
+    if values is not None:
+        return column, torch.from_numpy(kind.encode(values))
+    if isinstance(kind, Categorical):
+        return column, torch.arange(len(kind.categories), dtype=torch.float64)
+    if isinstance(kind, Binary):
+        return column, torch.arange(2, dtype=torch.float64)
+    raise InputError(f"attribute {attribute!r} is {kind.kind}: pass values= with those that are to be tried")
+
+
+def _roots(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, leave_one_out: bool) -> Given:
+    """The vertices' root templates, with the vertex itself left out of its own tree or not."""
+    return roots(hierarchy, batch, vertices, torch.full((len(vertices), batch.x.shape[1]), leave_one_out))
