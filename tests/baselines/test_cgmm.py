@@ -91,7 +91,7 @@ def test_layer_by_hand() -> None:
     both = joint(1, 0.4)
     np.testing.assert_allclose(layer.posteriors(contexts, np.array([[1, 0.4]]))[0], both / both.sum(), rtol=1e-12)
     np.testing.assert_allclose(layer.log_likelihood(contexts, np.array([[1, 0.4]])), np.log(both.sum()), rtol=1e-12)
-    unknown = sum(joint(code, 0.4) for code in range(3))
+    unknown = np.sum([joint(code, 0.4) for code in range(3)], axis=0)
     np.testing.assert_allclose(layer.posteriors(contexts, np.array([[np.nan, 0.4]]))[0], unknown / unknown.sum())
 
 
@@ -119,8 +119,8 @@ def test_neighbours_by_edge_type_and_bottom() -> None:
     posteriors = np.array([[0.5, 0.5], [0.9, 0.1], [0.3, 0.7]])
     hard = np.array([[1.0, 0], [1, 0], [0, 1]])
     found = neighbour_means(batch, posteriors, hard, of_all=False)
-    bottom = [0, 0, 1]
-    expected = [[[0.6, 0.4, 0], bottom], [bottom, bottom], [bottom, [0.5, 0.5, 0]]]
+    bottom = [0.0, 0.0, 1.0]
+    expected = [[[0.6, 0.4, 0.0], bottom], [bottom, bottom], [bottom, [0.5, 0.5, 0.0]]]
     np.testing.assert_allclose(found, expected, atol=1e-15)
     soft = np.array([[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]])
     shared = neighbour_means(batch, posteriors, soft, of_all=True)

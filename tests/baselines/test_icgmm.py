@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations, product
 from typing import Any
@@ -79,10 +79,12 @@ def franchise() -> dict[Partition, float]:
 
     def crp(tables: int, sizes: tuple[int, ...]) -> NDArray[np.float64]:
         """grid^tables / Π (grid)_(n): what a concentration says of seatings, up to what does not depend on it."""
-        return grid**tables / np.prod([np.exp(gammaln(grid + n) - gammaln(grid)) for n in sizes], axis=0)
+        log_seats = np.sum([gammaln(grid + n) - gammaln(grid) for n in sizes], axis=0)
+        weights: NDArray[np.float64] = np.exp(tables * np.log(grid) - log_seats)
+        return weights
 
     evidence = {p: sum(map(log_marginal, blocks(p))) for p in partitions(6)}
-    weights: Counter[Partition] = Counter()
+    weights: defaultdict[Partition, float] = defaultdict(float)
     for seating in product(partitions(3), partitions(3)):
         tables = [max(group) + 1 for group in seating]
         orders = sum(gammaln(len(b)) for group in seating for b in blocks(group))
