@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from gspn.convert.tables import from_tables
     from gspn.errors import GSPNError
     from gspn.graphs import GraphDataset, pack
+    from gspn.graphs.stored import StoredGraph, store_graph
     from gspn.imputation import Impute, TableImputer
     from gspn.models.gspn import GSPN
     from gspn.models.saving import load
+    from gspn.models.shards import Shards
     from gspn.models.supervised import SupervisedGSPN
     from gspn.predictors import DeepSets
 
@@ -35,6 +37,8 @@ _HOMES = {
     "GraphDataset": "gspn.graphs",
     "Impute": "gspn.imputation",
     "Schema": "gspn.attributes",
+    "Shards": "gspn.models.shards",
+    "StoredGraph": "gspn.graphs.stored",
     "SupervisedGSPN": "gspn.models.supervised",
     "TableImputer": "gspn.imputation",
     "from_arrays": "gspn.convert.arrays",
@@ -45,6 +49,7 @@ _HOMES = {
     "graph_table": "gspn.convert.frames",
     "load": "gspn.models.saving",
     "pack": "gspn.graphs",
+    "store_graph": "gspn.graphs.stored",
     "to_arrays": "gspn.convert.arrays",
     "to_networkx": "gspn.convert.networkx",
     "to_tables": "gspn.convert.frames",
@@ -62,6 +67,8 @@ __all__ = [
     "GraphDataset",
     "Impute",
     "Schema",
+    "Shards",
+    "StoredGraph",
     "SupervisedGSPN",
     "TableImputer",
     "__version__",
@@ -75,6 +82,7 @@ __all__ = [
     "graph_table",
     "load",
     "pack",
+    "store_graph",
     "to_arrays",
     "to_networkx",
     "to_tables",

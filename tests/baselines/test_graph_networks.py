@@ -95,7 +95,7 @@ def test_the_loss_has_the_gradient_it_says() -> None:
 @pytest.mark.parametrize("network", [GIN(hidden=8, num_layers=1, dropout=0.5), DGCNN(hidden=8, dense=8)])
 def test_interrupted_and_continued(network: Any, tmp_path: Path) -> None:
     """A checkpoint holds weights, statistics and best epoch; dropout of an epoch does not depend on those before it."""
-    arguments = {"batch_size": 40, "halve_every": 2}
+    arguments: dict[str, Any] = {"batch_size": 40, "halve_every": 2}
     straight = on_rings(network, epochs=5, **arguments)
     file = tmp_path / "run"
     for epochs in (2, 5):

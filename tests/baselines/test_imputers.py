@@ -46,7 +46,7 @@ def test_what_each_can_and_cannot_see() -> None:
     assert mean["b"] > 130
     assert iterative["b"] < 0.6 * mean["b"]
     assert propagation["b"] > 0.8 * mean["b"]  # neighbours know nothing of b
-    # The nearest are rows that lack a: over k and n alone their distance is 0. So scikit-learn's distance would have it.
+    # The nearest rows are those that lack a: by scikit-learn's distance, which k and n alone then make 0.
     assert nearest["b"] > 0.8 * mean["b"]
     # k and n tell of each other, and neighbours tell of both.
     assert mean["k"] > 0.3

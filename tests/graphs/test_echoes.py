@@ -250,3 +250,12 @@ def test_without_echoes_leaving_out_changes_nothing(make: Callable[[], Data]) ->
     torch.testing.assert_close(
         model.log_likelihood(data, leave_one_out=True), model.log_likelihood(data), rtol=1e-12, atol=1e-12
     )
+
+
+def test_a_dense_graph_is_searched_to_the_end() -> None:
+    """More edges than a search with a budget would look at: every vertex is on a closed walk of two steps."""
+    n = 60
+    batch = batch_of(n, [(u, v) for u in range(n) for v in range(n) if u != v])
+    ((extended, _),) = pieces_of(batch, 3, [7])
+    assert extended.num_vertices == 2 * n
+    assert sum(len(position) for _, position in pieces_of(batch, 3, budget=100)) == n

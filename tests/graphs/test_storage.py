@@ -70,7 +70,7 @@ def test_arrays_are_mapped_and_never_written_back(tmp_path: Path) -> None:
     again.x.fill_(7.0)
     assert (tmp_path / "set" / "x.npy").read_bytes() == before
     described = json.loads((tmp_path / "set" / "dataset.json").read_text())["arrays"]["x"]
-    assert isinstance(storage._map(tmp_path / "set" / "x.npy", described).base, np.memmap)
+    assert isinstance(storage.map_array(tmp_path / "set" / "x.npy", described).base, np.memmap)
 
 
 def test_first_of_two_writers_wins(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_no_pickle_is_read(tmp_path: Path) -> None:
     write_dataset(make_dataset(), folder)
     np.save(folder / "x.npy", np.array([print], dtype=object), allow_pickle=True)
     description = json.loads((folder / "dataset.json").read_text())
-    description["arrays"]["x"]["digest"] = storage._digest(folder / "x.npy")
+    description["arrays"]["x"]["digest"] = storage.digest_file(folder / "x.npy")
     (folder / "dataset.json").write_text(json.dumps(description))
     with pytest.raises(InputError, match="damaged"):
         read_dataset(folder)

@@ -77,6 +77,37 @@ def test_where_the_fast_kernel_cannot_work(tensor: Tensor, reason: str, monkeypa
         use_fast(torch.zeros(2), tensor)
 
 
+def test_transformations_of_torch_take_the_reference() -> None:
+    """torch.func, derivatives in forward mode and tracing: same values, no error, and fast by name is refused."""
+    model = random_model(EVERY_KIND).double()
+    batch = model.collate(draw_graphs(2, seed=0))
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(given: dict[str, Tensor]) -> Tensor:
+        total: Tensor = torch.func.functional_call(model, given, (batch,)).log_likelihood.sum()
+        return total
+
+    model(batch).log_likelihood.sum().backward()
+    gradients = torch.func.grad(loss)(parameters)
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-9, atol=1e-9)
+    tangents = {name: torch.ones_like(value) for name, value in parameters.items()}
+    slope = torch.func.jvp(loss, (parameters,), (tangents,))[1]
+    torch.testing.assert_close(slope, sum(value.sum() for value in gradients.values()), rtol=1e-9, atol=1e-9)
+
+
+def test_fast_by_name_is_refused_under_transformations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSPN_KERNEL", "fast")
+
+    def ask(tensor: Tensor) -> Tensor:
+        assert use_fast(tensor)
+        return tensor.sum()
+
+    with pytest.raises(InputError, match=r"the fast kernel cannot be transformed by torch\.func"):
+        torch.func.grad(ask)(torch.ones(3))
+
+
 def evaluate(model: GSPN, batch: Batch) -> list[Tensor]:
     """Values and gradients."""
     parameters = list(model.parameters())

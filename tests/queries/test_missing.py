@@ -146,7 +146,7 @@ def test_filling_keeps_what_is_known(name: str, how: str) -> None:
     assert isinstance(alone, Data)
     if how != "sample":
         torch.testing.assert_close(alone.x, filled[3].x, rtol=1e-9, atol=1e-9)
-        for container in (gspn.pack(graphs[3:], EVERY_KIND), Batch.from_data_list(graphs[3:])):
+        for container in (gspn.pack(graphs[3:], EVERY_KIND), Batch.from_data_list(graphs[3:]), iter(graphs[3:])):
             torch.testing.assert_close(model.impute(container, how)[0].x, filled[3].x, rtol=1e-9, atol=1e-9)
 
 

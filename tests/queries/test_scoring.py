@@ -13,6 +13,7 @@ import torch
 from oracle_cases import make_case
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import TEMPLATES, random_model, template
+from torch_geometric.data import Data
 
 import gspn
 from gspn import GSPN, Binary, GSPNError, SupervisedGSPN
@@ -158,3 +159,21 @@ def test_vertices_that_were_no_part_of_the_training_rank_nobody() -> None:
     assert model.training_scores_ is None
     model.fit(graphs, [True, False] * 3, progress=False, likelihood_weight=1.0)
     assert len(torch.cat(model.rank_vertices(graphs))) == sum(graph.num_nodes for graph in graphs)
+
+
+def test_what_would_take_long_is_not_done_unasked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Leaving out a neighbour of a hub takes copies of all its neighbours, a thousand times."""
+    spokes = torch.stack([torch.zeros(300, dtype=torch.long), torch.arange(1, 301)])
+    wheel = Data(x=torch.rand(301, 1, dtype=torch.float64), edge_index=torch.cat([spokes, spokes.flip(0)], 1))
+    model = GSPN(gspn.Schema([gspn.Continuous("a")]), num_layers=5, num_states=2, epochs=1)
+    assert model.fit(wheel, validation=wheel).training_scores_ is not None
+    assert model.leave_one_out_nll_ is not None
+    monkeypatch.setattr("gspn.queries.scoring._CHEAP_COPIES", 100_000)
+    with caplog.at_level("INFO", logger="gspn"):
+        model.fit(wheel, validation=wheel)
+    assert model.training_scores_ is model.leave_one_out_nll_ is None
+    assert "keep_scores makes them" in caplog.text
+    assert "leave-one-out NLL of the validation graphs is not computed" in caplog.text
+    assert model.keep_scores(wheel, most_vertices=3).training_scores_ is not None

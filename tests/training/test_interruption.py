@@ -197,7 +197,7 @@ def test_loss_that_is_no_number_names_epoch_and_batch(value: float, monkeypatch:
     def broken(self: Hierarchy, batch: Batch) -> Evaluation:
         evaluation = forward(self, batch)
         factor = value if next(calls) == 3 + 2 else 1.0
-        return replace(evaluation, log_likelihood=evaluation.log_likelihood * factor)
+        return replace(evaluation, with_hidden=evaluation.log_likelihood * factor)
 
     model = make()
     with monkeypatch.context() as patch:

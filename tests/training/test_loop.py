@@ -237,7 +237,7 @@ def test_every_epoch_visits_every_graph_once_in_another_order(monkeypatch: pytes
 
     monkeypatch.setattr(GraphDataset, "batch", watched)
     make(epochs=3).fit(GRAPHS)
-    assert [len(batch) for batch in visits] == [5, 5, 2] * 3
+    assert [len(batch) for batch in visits[:9]] == [5, 5, 2] * 3  # scoring comes after these
     epochs = [list(chain(*visits[3 * e : 3 * e + 3])) for e in range(3)]
     assert all(sorted(epoch) == list(range(12)) for epoch in epochs)
     assert len({tuple(epoch) for epoch in epochs}) == 3

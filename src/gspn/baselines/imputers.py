@@ -7,6 +7,7 @@ off as the largest of its columns, a count is rounded.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -70,7 +71,7 @@ class FeatureImputer(BaseEstimator):
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # ten rounds are what people get by default
-                table.fit(_with_gaps(features, entries[chosen]).numpy())
+                table.fit(_with_gaps(features, entries[chosen])[:, self._columns(features)].numpy())
         self.features_, self.table_ = features, table
         return self
 
@@ -89,11 +90,43 @@ class FeatureImputer(BaseEstimator):
     def _filled(self, dataset: GraphDataset, entries: Tensor) -> Tensor:
         """[n, columns] features without gaps."""
         if self.table_ is not None and len(entries):
-            filled = self.table_.transform(_with_gaps(self.features_, entries).numpy())
-            return torch.from_numpy(np.asarray(filled))
+            kept = self._columns(self.features_)
+            filled = self.table_.transform(_with_gaps(self.features_, entries)[:, kept].numpy())
+            whole = self.features_(entries).double()
+            whole[:, kept] = torch.from_numpy(np.asarray(filled, dtype=np.float64))
+            return whole if self.method == "nearest" else _completed(self.features_, whole)
         if self.method == "propagation" and len(entries):
             return torch.cat([_propagated(self.features_, batch) for batch in dataset.chunks(_AT_ONCE)])
         return self.features_(entries)
+
+    def _columns(self, features: Features) -> Tensor:
+        """Which columns the imputer of tables sees.
+
+        A regression would find a category's last indicator in its others, which are missing whenever it is, and learn
+        nothing from the rest.
+        """
+        kept = torch.ones(features.width, dtype=torch.bool)
+        if self.method == "iterative":
+            for block in _categories(features):
+                kept[block.stop - 1] = False
+        return kept
+
+
+def _categories(features: Features) -> Iterator[slice]:
+    """The columns of every categorical attribute with several categories."""
+    start = 0
+    for attribute in features.schema:
+        end = start + len(features.fill[attribute.name])
+        if end - start > 1:
+            yield slice(start, end)
+        start = end
+
+
+def _completed(features: Features, columns: Tensor) -> Tensor:
+    """The last indicator of every category is what the others leave of 1."""
+    for block in _categories(features):
+        columns[:, block.stop - 1] = 1 - columns[:, block.start : block.stop - 1].sum(1)
+    return columns
 
 
 def _with_gaps(features: Features, entries: Tensor) -> Tensor:

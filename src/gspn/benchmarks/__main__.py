@@ -10,7 +10,11 @@ from gspn.benchmarks.measure import show
 
 NAMES = {
     "batches": "gspn.benchmarks.batches",
+    "bounded": "gspn.benchmarks.bounded",
+    "growth": "gspn.benchmarks.growth",
+    "epoch": "gspn.benchmarks.epoch",
     "heads": "gspn.benchmarks.heads",
+    "start": "gspn.benchmarks.start",
     "step": "gspn.benchmarks.step",
     "what_if": "gspn.benchmarks.what_if",
 }

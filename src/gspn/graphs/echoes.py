@@ -14,33 +14,12 @@ if the two distances add up to at most L-1.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from gspn.graphs.batch import Batch, rows_by_target
-
-
-@dataclass(frozen=True, eq=False)
-class _Adjacency:
-    """Rows of neighbours: for vertex u, neighbour[ptr[u] : ptr[u + 1]], with the edge each one comes from."""
-
-    ptr: Tensor
-    neighbour: Tensor
-    edge: Tensor
-
-    @classmethod
-    def of(cls, row: Tensor, neighbour: Tensor, num_vertices: int) -> _Adjacency:
-        edge, ptr = rows_by_target(row, num_vertices)
-        return cls(ptr, neighbour[edge], edge)
-
-    def rows(self, vertices: Tensor) -> tuple[Tensor, Tensor]:
-        """All neighbour slots of the given vertices: (which of the given vertices, slot)."""
-        sizes = self.ptr.diff()[vertices]
-        owner = torch.repeat_interleave(torch.arange(len(vertices)), sizes)
-        first = torch.repeat_interleave(self.ptr[vertices] - (sizes.cumsum(0) - sizes), sizes)
-        return owner, first + torch.arange(len(owner))
+from gspn.graphs.batch import Batch
+from gspn.graphs.walks import Neighbourhood
 
 
 def echo_free(
@@ -51,7 +30,7 @@ def echo_free(
     `hidden` [R, d] says what each root hides, from itself and in every inner occurrence of it. The pieces follow the
     order of `roots`; each holds as many roots as keep the number of copies near `budget`.
     """
-    whole = _Neighbourhood.of(batch)
+    whole = Neighbourhood.of(batch)
     pending = [(roots, hidden)]
     while pending:
         some, hides = pending.pop()
@@ -63,90 +42,8 @@ def echo_free(
             yield _extend(batch, whole, some, hides, pairs, num_levels)
 
 
-@dataclass(frozen=True, eq=False)
-class _Neighbourhood:
-    num_vertices: int
-    incoming: _Adjacency
-    outgoing: _Adjacency
-
-    @classmethod
-    def of(cls, batch: Batch) -> _Neighbourhood:
-        n, source = batch.num_vertices, batch.source.long()
-        incoming = _Adjacency(batch.row_ptr, source, torch.arange(batch.num_edges))
-        return cls(n, incoming, _Adjacency.of(source, batch.target.long(), n))
-
-    def closed_walks(self, roots: Tensor, length: int, budget: int | None) -> Tensor | None:
-        """Sorted keys (root number · N + vertex) of all vertices on closed walks of at most `length` through a root.
-
-        None when there are more than `budget`. A vertex of such a walk is within half its length of the root in one
-        direction; so balls of that radius hold all of them, and the longer distances are found inside these balls.
-        """
-        if budget is not None and len(roots) > budget:
-            return None
-        start = torch.arange(len(roots)) * self.num_vertices + roots
-        balls = []
-        for adjacency in (self.outgoing, self.incoming):
-            ball = self._distances(adjacency, start, length // 2, None, budget)
-            if ball is None:
-                return None
-            balls.append(ball[0])
-        union = torch.unique(torch.cat(balls))
-        total = torch.zeros(len(union), dtype=torch.long)
-        for adjacency in (self.outgoing, self.incoming):
-            found = self._distances(adjacency, start, length, union, None)
-            assert found is not None  # only a budget can end the search early
-            distance = torch.full((len(union),), length + 1)
-            distance[torch.searchsorted(union, found[0])] = found[1]
-            total += distance
-        near: Tensor = union[total <= length]
-        return near
-
-    def _distances(
-        self, adjacency: _Adjacency, start: Tensor, radius: int, within: Tensor | None, budget: int | None
-    ) -> tuple[Tensor, Tensor] | None:
-        """Breadth-first search from all roots at once: keys reached and their distances."""
-        seen, distance, frontier = start, torch.zeros(len(start), dtype=torch.long), start
-        for step in range(1, radius + 1):
-            owner, slot = adjacency.rows(frontier % self.num_vertices)
-            if budget is not None and len(slot) > 16 * budget:
-                return None
-            root_part = frontier - frontier % self.num_vertices
-            reached = torch.unique(root_part[owner] + adjacency.neighbour[slot])
-            if within is not None:
-                reached = reached[_contains(within, reached)]
-            order = seen.argsort()
-            frontier = reached[~_contains(seen[order], reached)]
-            if not len(frontier):
-                break
-            seen = torch.cat([seen, frontier])
-            distance = torch.cat([distance, torch.full((len(frontier),), step)])
-            if budget is not None and len(seen) > budget:
-                return None
-        return seen, distance
-
-    def ancestors(self, roots: Tensor, steps: int) -> Tensor:
-        """[N] True for all vertices from which a root is reached in at most `steps` steps."""
-        reached = torch.zeros(self.num_vertices, dtype=torch.bool)
-        reached[roots] = True
-        frontier = torch.unique(roots)
-        for _ in range(steps):
-            _, slot = self.incoming.rows(frontier)
-            frontier = torch.unique(self.incoming.neighbour[slot])
-            frontier = frontier[~reached[frontier]]
-            if not len(frontier):
-                break
-            reached[frontier] = True
-        return reached
-
-
-def _contains(ordered: Tensor, keys: Tensor) -> Tensor:
-    place = torch.searchsorted(ordered, keys)
-    place.clamp_(max=max(len(ordered) - 1, 0))
-    return ordered[place] == keys if len(ordered) else torch.zeros(len(keys), dtype=torch.bool)
-
-
 def _extend(
-    batch: Batch, whole: _Neighbourhood, roots: Tensor, hidden: Tensor, pairs: Tensor, num_levels: int
+    batch: Batch, whole: Neighbourhood, roots: Tensor, hidden: Tensor, pairs: Tensor, num_levels: int
 ) -> tuple[Batch, Tensor]:
     n = batch.num_vertices
     # Shared part: only what some root can hear at all.
@@ -158,7 +55,7 @@ def _extend(
 
     # Private part: every incoming edge of a copied vertex, from a copy of the same root where there is one.
     copied = pairs % n
-    owner, edge = whole.incoming.rows(copied)
+    owner, edge = whole.edges_into(copied)
     key = (pairs - copied)[owner] + sender[edge]
     place = torch.searchsorted(pairs, key).clamp_(max=max(len(pairs) - 1, 0))
     private = pairs[place] == key

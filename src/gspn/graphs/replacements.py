@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gspn.graphs.batch import Batch
-from gspn.graphs.echoes import _Neighbourhood
+from gspn.graphs.walks import Neighbourhood
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ def replaced(
     A vertex hears a replacement if it is reached in fewer than `num_levels` steps; `reach` is the number of steps up to
     which vertices are copied, at least that. A single world may exceed the budget, as it has to be computed at once.
     """
-    whole = _Neighbourhood.of(batch)
+    whole = Neighbourhood.of(batch)
     pending = [(0, len(vertices))] if len(vertices) else []
     while pending:
         start, end = pending.pop()
@@ -56,18 +56,17 @@ def replaced(
             yield _extend(batch, whole, start, *changed, column, *balls, num_levels)
 
 
-def _balls(whole: _Neighbourhood, vertices: Tensor, reach: int, budget: int | None) -> tuple[Tensor, Tensor] | None:
+def _balls(whole: Neighbourhood, vertices: Tensor, reach: int, budget: int | None) -> tuple[Tensor, Tensor] | None:
     """Keys (replacement · N + vertex), sorted, of all vertices within reach of each replaced one, and their distances.
 
     None when there are more than `budget`. Replacements at the same vertex share one search.
     """
     n = whole.num_vertices
     centre, which = torch.unique(vertices, return_inverse=True)
-    found = whole._distances(whole.outgoing, torch.arange(len(centre)) * n + centre, reach, None, budget)
+    found = whole.within_reach(centre, reach, budget)
     if found is None:
         return None
-    order = found[0].argsort()
-    keys, distances = found[0][order], found[1][order]
+    keys, distances = found
     sizes = torch.bincount(keys // n, minlength=len(centre))
     first, size = (sizes.cumsum(0) - sizes)[which], sizes[which]
     if budget is not None and int(size.sum()) > budget:
@@ -79,7 +78,7 @@ def _balls(whole: _Neighbourhood, vertices: Tensor, reach: int, budget: int | No
 
 def _extend(
     batch: Batch,
-    whole: _Neighbourhood,
+    whole: Neighbourhood,
     first: int,
     vertices: Tensor,
     values: Tensor,
@@ -95,8 +94,8 @@ def _extend(
     at_home[kept] = torch.arange(len(kept))
     keys = torch.cat([kept, n + balls])
     vertex, world = keys % n, keys // n
-    owner, edge = whole.incoming.rows(vertex)
-    sender = whole.incoming.neighbour[edge]
+    owner, edge = whole.edges_into(vertex)
+    sender = whole.sender[edge]
     source = _place(keys, world[owner] * n + sender)
     source = torch.where(source < 0, at_home[sender], source)
     # A sender that is not even in world 0 is too far away to matter at the levels that count.

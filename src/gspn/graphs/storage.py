@@ -54,7 +54,7 @@ def write_dataset(dataset: GraphDataset, folder: Path) -> None:
         for name, tensor in arrays.items():
             if tensor is not None:
                 np.save(unfinished / f"{name}.npy", tensor.numpy(), allow_pickle=False)
-                described[name] = {"shape": list(tensor.shape), "digest": _digest(unfinished / f"{name}.npy")}
+                described[name] = {"shape": list(tensor.shape), "digest": digest_file(unfinished / f"{name}.npy")}
         description = {
             "format": FORMAT,
             "schema": dataset.schema.to_json(),
@@ -65,7 +65,7 @@ def write_dataset(dataset: GraphDataset, folder: Path) -> None:
             "arrays": described,
         }
         (unfinished / "dataset.json").write_text(json.dumps(description, indent=1), encoding="utf-8")
-        _make_lasting(unfinished)
+        make_lasting(unfinished)
         try:
             os.rename(unfinished, folder)
         except OSError:
@@ -85,7 +85,7 @@ def read_dataset(folder: Path) -> GraphDataset:
     if found != FORMAT:
         raise InputError(f"{folder} has dataset format {found!r}, this version reads {FORMAT}")
     try:
-        arrays = {name: _map(folder / f"{name}.npy", entry) for name, entry in description["arrays"].items()}
+        arrays = {name: map_array(folder / f"{name}.npy", entry) for name, entry in description["arrays"].items()}
         schema = Schema.from_json(description["schema"])
         target = _target_from_json(description["target"])
         folds = tuple(
@@ -104,7 +104,7 @@ def read_dataset(folder: Path) -> GraphDataset:
         raise InputError(f"{folder} holds a damaged dataset: {type(error).__name__}: {error}") from error
 
 
-def _make_lasting(folder: Path) -> None:
+def make_lasting(folder: Path) -> None:
     """Files on the disk before the rename that shows them, and readable for whom the parent folder is."""
     for file in folder.iterdir():
         with file.open("rb+") as handle:
@@ -113,8 +113,8 @@ def _make_lasting(folder: Path) -> None:
         shutil.copymode(folder.parent, folder)
 
 
-def _map(path: Path, entry: dict[str, Any]) -> NDArray[Any]:
-    if _digest(path) != entry["digest"]:
+def map_array(path: Path, entry: dict[str, Any]) -> NDArray[Any]:
+    if digest_file(path) != entry["digest"]:
         raise ValueError(f"{path.name} is not the file that was written")
     # Copy-on-write: torch wants writable memory, and nothing that writes to it may reach the file.
     empty = 0 in entry["shape"]
@@ -124,7 +124,7 @@ def _map(path: Path, entry: dict[str, Any]) -> NDArray[Any]:
     return np.asarray(array)
 
 
-def _digest(path: Path) -> str:
+def digest_file(path: Path) -> str:
     """Of the whole file: compiled code reads these arrays unchecked, so nothing but what was written may reach it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

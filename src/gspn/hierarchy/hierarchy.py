@@ -49,7 +49,7 @@ class Evaluation:
     @property
     def log_visible(self) -> Tensor:
         """[N] log P(visible entries of v | tree below the root); equals log_likelihood where nothing is hidden."""
-        return _where_any(self.levels.at_vertices(self.levels.log_value), self.visible)
+        return where_any(self.levels.at_vertices(self.levels.log_value), self.visible)
 
     @property
     def posteriors(self) -> Tensor:
@@ -153,14 +153,14 @@ class Hierarchy(nn.Module):
             everything = self._inputs([at_level(natural, -1) for natural in naturals], batch.x)
             root_prior = levels.at_vertices(levels.root_prior)
             log_value = self.template.log_value(everything[0], log_weight(root_prior))
-            with_hidden = _where_any(log_value, batch.x)
+            with_hidden = where_any(log_value, batch.x)
         return Evaluation(levels, visible, batch.vertex_ptr, with_hidden)
 
     def _climb(self, naturals: list[Natural], visible: Tensor, batch: Batch) -> Levels:
         prior, transitions = self.prior(), self.transitions()
         if not isinstance(self.template, NaiveBayes):
             return climb_circuit(self.template, self._inputs(naturals, visible), prior, transitions, batch)
-        if not use_fast(prior, visible):
+        if not use_fast(prior, transitions, visible):
             return reference(self._inputs(naturals, visible), None, prior, transitions, batch)
         rows, evidence = distinct_rows(visible)
         return fast(self._inputs(naturals, rows), evidence, prior, transitions, batch)
@@ -245,6 +245,6 @@ class Hierarchy(nn.Module):
                     )
 
 
-def _where_any(log_value: Tensor, x: Tensor) -> Tensor:
+def where_any(log_value: Tensor, x: Tensor) -> Tensor:
     """Log-values, exactly 0 where x has no entries, which rounding of the weights would miss."""
     return log_value.masked_fill(torch.isnan(x).all(1), 0.0)

@@ -94,7 +94,7 @@ class Readout(nn.Module):
         if self.head == "circuit":
             columns = zip(self.families, y.unbind(1), strict=True)
             inputs = self.template.join([family.log_density(family.natural(), column) for family, column in columns])
-            log_prob = self.template.log_value(inputs[0], log_prior.unsqueeze(1))
+            log_prob = self.template.log_value(inputs.squeeze(0), log_prior.unsqueeze(1))
         else:
             known = [
                 table.gather(1, column.nan_to_num(0.0).long()[:, None]).squeeze(1).masked_fill(torch.isnan(column), 0.0)

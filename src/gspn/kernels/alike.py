@@ -173,7 +173,8 @@ def _check(start: int, n: int, row_ptr: Any, source: Any, kind: Any, own: Any, f
         order[place[own[i]]] = i
         place[own[i]] += 1
     example = -1
-    for i in order:
+    for place_in_order in range(n):
+        i = order[place_in_order]
         begin, end = row_ptr[start + i], row_ptr[start + i + 1]
         if example < 0 or own[i] != own[example]:
             if example >= 0:

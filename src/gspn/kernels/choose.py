@@ -6,6 +6,7 @@ import os
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gspn.errors import InputError
 
@@ -20,7 +21,7 @@ def use_fast(*tensors: Tensor) -> bool:
     Where it cannot work and is asked for by name, that is an error: measured times must mean what they say. While torch
     traces or compiles, the reference is used whatever is asked for; there is nothing else to trace.
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return False
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", *NAMES):
@@ -40,4 +41,8 @@ def _obstacle(tensor: Tensor) -> str | None:
         return f"computes in float32 or float64, not in {tensor.dtype}"
     if type(tensor) not in (Tensor, torch.nn.Parameter):
         return f"needs plain tensors, not a {type(tensor).__name__}"
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return "cannot be transformed by torch.func"
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
+        return "knows no derivatives in forward mode"
     return None

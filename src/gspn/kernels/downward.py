@@ -147,7 +147,9 @@ def descend(
                     for r in range(many):
                         u = tile_start + r
                         begin, end = item(out_ptr, u), item(out_ptr, u + 1)
-                        gather(messages, above, wide, target, out_kind, out_share, width, begin, end, tile, r * width)
+                        gather(
+                            messages, above, wide, target, out_kind, out_share, 1, width, begin, end, tile, r * width
+                        )
                     for k in range(many * width, TILE * width):
                         tile[k] = 0
                     multiply(tile, width, transposed, at_transition, states, wide, inflow)

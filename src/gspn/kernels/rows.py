@@ -26,8 +26,8 @@ part = numba.njit(forceinline=True, boundscheck=False)
 
 
 @part
-def _add_rows(values, base, wide, number, share, first, last, out, at):  # type: ignore[no-untyped-def]
-    """out[at : at + wide] = Σ share[e] · values[base + number[e]] over the edges first … last - 1.
+def _add_rows(values, base, wide, number, share, step, first, last, out, at):  # type: ignore[no-untyped-def]
+    """out[at : at + wide] = Σ share[e · step] · values[base + number[e]] over the edges first … last - 1.
 
     Four groups of lanes at a time, so that a row is walked through once: how many edges a vertex has is hard to guess
     for a processor, and a wrong guess costs more than the sum. Where there are fewer groups, the last is summed twice.
@@ -39,19 +39,19 @@ def _add_rows(values, base, wide, number, share, first, last, out, at):  # type:
         s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = fill(values, 0)
         e = first
         while e + 1 < last:
-            row, part = (base + item(number, e)) * wide, spread(share, e)
+            row, part = (base + item(number, e)) * wide, spread(share, e * step)
             s0 = s0 + part * load(values, row + b)
             s1 = s1 + part * load(values, row + b1)
             s2 = s2 + part * load(values, row + b2)
             s3 = s3 + part * load(values, row + b3)
-            row, part = (base + item(number, e + 1)) * wide, spread(share, e + 1)
+            row, part = (base + item(number, e + 1)) * wide, spread(share, (e + 1) * step)
             t0 = t0 + part * load(values, row + b)
             t1 = t1 + part * load(values, row + b1)
             t2 = t2 + part * load(values, row + b2)
             t3 = t3 + part * load(values, row + b3)
             e += 2
         if e < last:
-            row, part = (base + item(number, e)) * wide, spread(share, e)
+            row, part = (base + item(number, e)) * wide, spread(share, e * step)
             s0 = s0 + part * load(values, row + b)
             s1 = s1 + part * load(values, row + b1)
             s2 = s2 + part * load(values, row + b2)
@@ -63,13 +63,13 @@ def _add_rows(values, base, wide, number, share, first, last, out, at):  # type:
 
 
 @part
-def _add_rows_by_kind(values, base, wide, number, kind, share, width, first, last, out, at):  # type: ignore[no-untyped-def]
+def _add_rows_by_kind(values, base, wide, number, kind, share, step, width, first, last, out, at):  # type: ignore[no-untyped-def]
     """The same apart by kind of edge: out[at : at + width], `wide` places a kind."""
     zero = fill(values, 0)
     for b in range(0, width, WIDTH):
         store(out, at + b, zero)
     for e in range(first, last):
-        place, row, part = at + kind[e] * wide, (base + item(number, e)) * wide, spread(share, e)
+        place, row, part = at + kind[e] * wide, (base + item(number, e)) * wide, spread(share, e * step)
         for b in range(0, wide, WIDTH):
             store(out, place + b, load(out, place + b) + part * load(values, row + b))
 
@@ -82,6 +82,7 @@ def _gather_many(
     number: Any,
     kind: Any,
     share: Any,
+    step: int,
     width: int,
     first: int,
     last: int,
@@ -93,9 +94,9 @@ def _gather_many(
     for start in range(first, last, CHUNK):
         end = min(last, start + CHUNK)
         if len(kind) == 0:
-            _add_rows(values, base, wide, number, share, start, end, out, at)
+            _add_rows(values, base, wide, number, share, step, start, end, out, at)
         else:
-            _add_rows_by_kind(values, base, wide, number, kind, share, width, start, end, out, at)
+            _add_rows_by_kind(values, base, wide, number, kind, share, step, width, start, end, out, at)
         for k in range(width):
             exact[k] += out[at + k]
     for k in range(width):
@@ -103,14 +104,17 @@ def _gather_many(
 
 
 @part
-def gather(values, base, wide, number, kind, share, width, first, last, out, at):  # type: ignore[no-untyped-def]
-    """out[at : at + width] = Σ share · row of values along the edges first … last - 1."""
+def gather(values, base, wide, number, kind, share, step, width, first, last, out, at):  # type: ignore[no-untyped-def]
+    """out[at : at + width] = Σ share · row of values along the edges first … last - 1.
+
+    Edge e's share is share[e · step]: with step 0 all have the same.
+    """
     if last - first > LONG_SUM:
-        _gather_many(values, base, wide, number, kind, share, width, first, last, out, at)
+        _gather_many(values, base, wide, number, kind, share, step, width, first, last, out, at)
     elif len(kind) == 0:
-        _add_rows(values, base, wide, number, share, first, last, out, at)
+        _add_rows(values, base, wide, number, share, step, first, last, out, at)
     else:
-        _add_rows_by_kind(values, base, wide, number, kind, share, width, first, last, out, at)
+        _add_rows_by_kind(values, base, wide, number, kind, share, step, width, first, last, out, at)
 
 
 @part

@@ -139,8 +139,6 @@ def _lent(builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.Array):
         counter = builder.extract_value(value, 0)
         return builder.insert_value(value, ir.Constant(counter.type, None), 0)
-    if isinstance(kind, types.BaseTuple):
-        for place, item_kind in enumerate(kind.types):
-            item = _lent(builder, item_kind, builder.extract_value(value, place))
-            value = builder.insert_value(value, item, place)
+    for place, item_kind in enumerate(getattr(kind, "types", ())):  # of a tuple
+        value = builder.insert_value(value, _lent(builder, item_kind, builder.extract_value(value, place)), place)
     return value

@@ -11,6 +11,7 @@ from gspn.circuits.leaves import GaussianLeaves
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.pack import name_vertex
+from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Hierarchy
 
 MAX_DEVIATIONS = 1e6
@@ -64,3 +65,19 @@ def check_values(hierarchy: Hierarchy, column: int, values: Tensor, place: Calla
             f"than {MAX_DEVIATIONS:g} deviations ({family.spread:g}) from the mean of the training data "
             f"({family.center:g})"
         )
+
+
+def check_stored(hierarchy: Hierarchy, graph: StoredGraph) -> None:
+    """Do schema and edge types of a stored graph fit; its values are looked at while they are read."""
+    if graph.schema != hierarchy.schema:
+        raise InputError(
+            f"the graph's schema differs from the model's:\n{graph.schema}\nthe model's:\n{hierarchy.schema}"
+        )
+    number = hierarchy.num_edge_types
+    if number == 1:
+        return
+    if graph.edge_type is None and graph.num_edges:
+        raise InputError(f"the graph has no edge_type, but the model tells {number} edge types apart")
+    largest, edge = graph.largest_type
+    if largest >= number:
+        raise InputError(f"edge {edge}: edge type {largest} is out of range, the model has num_edge_types={number}")

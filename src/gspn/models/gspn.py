@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,17 +20,22 @@ from gspn.circuits.structure import Unit
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import Batch, GraphDataset, pack
 from gspn.graphs.draws import keyed_generator
+from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for
 from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_structure, check_training
+from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
 from gspn.models.compatibility import check_edge_types, check_magnitudes
 from gspn.models.questions import Graphs as Graphs
+from gspn.models.shards import Shards
 from gspn.queries.likelihood import leave_one_out_nll
-from gspn.queries.scoring import training_scores
+from gspn.queries.scoring import is_cheap, training_scores
 from gspn.training import Checkpoint, Processes, Progress, Settings, Validate, join_processes, mean_loss, train
 from gspn.training.files import digest
+
+_log = logging.getLogger(__name__)
 
 VALIDATION_ROOTS = 2_000
 """Vertices on which the leave-one-out NLL is computed at the end of training."""
@@ -304,6 +310,9 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
     def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
         if validation is None:
             return {}
+        if not is_cheap(validation, self.num_layers, VALIDATION_ROOTS, settings["seed"]):
+            _log.info("the leave-one-out NLL of the validation graphs is not computed, it would take long")
+            return {}
         nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"], self._chunk_size())
         return {} if math.isnan(nll) else {"leave_one_out_nll": nll}
 
@@ -311,6 +320,9 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         """What is usual in the training data, to rank others by."""
         if settings.get("likelihood_weight", 1.0) == 0:
             return {}  # the vertices were not part of the training
+        if not is_cheap(training, self.num_layers, SCORED_VERTICES, settings["seed"]):
+            _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
+            return {}
         chunk = self._chunk_size()
         return {"training_scores": training_scores(self.hierarchy, training, SCORED_VERTICES, settings["seed"], chunk)}
 
@@ -326,6 +338,40 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
     def forward(self, batch: Batch) -> Evaluation:
         evaluation: Evaluation = self.network(batch)
         return evaluation
+
+    # A graph that need not fit into memory.
+
+    def evaluate_stored(
+        self,
+        graph: StoredGraph | str | Path,
+        folder: str | Path,
+        *,
+        embeddings: bool = False,
+        memory: str | int = "512 MiB",
+        format: str = "npy",
+        progress: bool = True,
+    ) -> Shards:
+        """Log-likelihoods, and embeddings if asked for, of a graph that need not fit into memory (`gspn.store_graph`).
+
+        Works level by level over ranges of vertices, with no more anonymous memory than `memory`, and writes one shard
+        a range into `folder`, as "npy" or "parquet". A run that was stopped goes on where it stopped when it is called
+        again; a finished one returns at once.
+        """
+        self._require_fitted()
+        stored = graph if isinstance(graph, StoredGraph) else StoredGraph.open(graph)
+        settings = saving.settings_to_json(self.arguments())
+        identity = {name: settings[name] for name in ("template", "shortcut")}
+        identity["weights"] = digest(self.hierarchy.state_dict())
+        return evaluate_stored(
+            self.hierarchy,
+            identity,
+            stored,
+            Path(folder),
+            embeddings=embeddings,
+            memory=memory,
+            format=format,
+            progress=progress,
+        )
 
     def _pack(self, graphs: Graphs) -> GraphDataset:
         dataset = pack(graphs, self.schema)

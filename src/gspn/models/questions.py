@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import torch
@@ -96,6 +96,7 @@ class Questions:
         nothing is missing.
         """
         self._tell_objective()
+        graphs = _kept(graphs)
         truths = self._truths(graphs, truth)
         return self._ask(graphs, lambda batch, _: missing.log_prob_missing(self.hierarchy, batch, _rows(truths, batch)))
 
@@ -107,6 +108,7 @@ class Questions:
         """
         check_choice("how", how, missing.HOW)
         self._tell_objective()
+        graphs = _kept(graphs)
         filled = self._ask(graphs, lambda batch, _: missing.fill(self.hierarchy, batch, how, generator))
         if is_single_graph(graphs):
             return with_entries(graphs, filled)
@@ -276,6 +278,11 @@ class Questions:
 
 def _rows(by_graph: list[Tensor], batch: Batch) -> Tensor:
     return torch.cat([by_graph[graph] for graph in batch.graph_ids.tolist()])
+
+
+def _kept(graphs: Any) -> Any:
+    """Graphs that can be gone through twice."""
+    return list(graphs) if isinstance(graphs, Iterator) else graphs
 
 
 def listed(graphs: Any) -> list[Data]:

@@ -14,11 +14,16 @@ from torch import Tensor
 from gspn.graphs.batch import Batch
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.draws import keyed_uniform
+from gspn.graphs.walks import Neighbourhood
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.queries.likelihood import log_likelihood, log_prob_hidden, sampled_log_probs
 
-_GRAPHS = -1
-"""Names the stream of random numbers that chooses graphs to be scored (vertices have their own numbers from 0 on)."""
+_GRAPHS, _TRIED = -1, -2
+"""Name the streams of random numbers that choose graphs to be scored (vertices have their own numbers from 0 on)."""
+
+_TRIES = 20
+_CHEAP_COPIES, _CHEAP_EDGES = 5_000_000, 50_000_000
+"""Private copies of vertices, and edges of these, that may be evaluated without having been asked for: some seconds."""
 
 
 @torch.no_grad()
@@ -51,6 +56,23 @@ def totals(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, leave_one_out: 
 def per_entry(sums: Tensor) -> Tensor:
     """Log-likelihood per observed entry from totals [..., 2]; NaN where nothing is observed."""
     return sums[..., 0] / sums[..., 1]
+
+
+def is_cheap(dataset: GraphDataset, num_levels: int, most_vertices: int, seed: int) -> bool:
+    """Whether so many vertices of a dataset can be left out one by one without much ado: tried on its largest graph.
+
+    Where a vertex with very many neighbours is near, leaving out one of them takes a copy of all.
+    """
+    largest = int(dataset.num_edges_per_graph().argmax()) if len(dataset) else 0
+    batch = dataset.batch(torch.arange(largest, largest + 1)) if len(dataset) else None
+    if batch is None or not batch.num_vertices:
+        return True
+    roots = keyed_uniform(seed, torch.arange(batch.num_vertices), _TRIED).argsort()[:_TRIES]
+    keys = Neighbourhood.of(batch).closed_walks(roots, num_levels - 1, _CHEAP_COPIES * len(roots) // most_vertices)
+    if keys is None:
+        return False
+    edges = int(batch.in_degree[keys % batch.num_vertices].sum())
+    return edges * most_vertices <= _CHEAP_EDGES * len(roots)
 
 
 def training_scores(

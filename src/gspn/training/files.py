@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -19,6 +20,18 @@ from gspn.errors import CheckpointError
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file so that a crash at any moment leaves the old or the new content."""
     write_through(partial := path.with_name(f".{path.name}.partial"), content)
+    os.replace(partial, path)
+    sync_folder(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `path` when it is complete, and only then."""
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(partial, path)
     sync_folder(path.parent)
 

@@ -161,7 +161,7 @@ class _Run:
     ) -> None:
         self.module, self.objective, self.settings, self.processes = module, objective, settings, processes
         self.training, self.validate = training, validate
-        parameters = list(module.parameters())
+        self.parameters = parameters = list(module.parameters())
         # All of Adam in one operation: with few and small parameters, the number of operations is what takes time.
         fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
         self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=fused)
@@ -203,9 +203,8 @@ class _Run:
 
     def step(self, graph_ids: Tensor) -> tuple[float, int]:
         """One update from a batch of graphs; gives the sum of losses and the number of terms over all processes."""
-        parameters = list(self.module.parameters())
-        for p in parameters:
-            p.grad = torch.zeros_like(p)
+        for p in self.parameters:
+            p.grad = None
         loss, terms = 0.0, 0
         share = self.processes.share(graph_ids)
         if len(share):
@@ -215,16 +214,18 @@ class _Run:
         loss, all_terms = self.processes.sum(loss, terms)
         # Nothing to predict in this batch: no step, or Adam's momentum would move the weights all the same.
         if all_terms and math.isfinite(loss):
-            self.processes.sum_gradients(parameters)
-            for p in parameters:
-                if p.grad is not None:
-                    p.grad /= all_terms
-            if not all(torch.isfinite(p.grad).all() for p in parameters if p.grad is not None):
+            for p in self.parameters:
+                if p.grad is None:
+                    p.grad = torch.zeros_like(p)
+            self.processes.sum_gradients(self.parameters)
+            gradients = [p.grad for p in self.parameters if p.grad is not None and p.numel()]
+            torch._foreach_div_(gradients, all_terms)
+            if not math.isfinite(nn.utils.get_total_norm(gradients, math.inf)):
                 raise GSPNError(
                     f"a gradient is no number in epoch {self.progress.epoch}; try a smaller lr, or another seed"
                 )
             if self.settings.clip is not None:
-                nn.utils.clip_grad_norm_(parameters, self.settings.clip)
+                nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
             self.optimizer.step()
         return loss, int(all_terms)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, pad
 
 from gspn.attributes import Binary, Categorical
 from gspn.circuits.leaves.contract import Leaves, Natural
@@ -26,8 +26,13 @@ class _TableLeaves(Leaves):
         log_weights = log_weight(weights)[:, None, None]
         return {"log_probs": torch.logsumexp(log_weights + natural["log_probs"], dim=0, keepdim=True)}
 
+    def log_density(self, natural: Natural, x: Tensor) -> Tensor:
+        # A gap points to one value more, whose log-probability is 0 everywhere.
+        table = pad(natural["log_probs"], (0, 1)).transpose(1, 2)
+        return table.index_select(1, x.nan_to_num(nan=table.shape[1] - 1).long())
+
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
-        return natural["log_probs"].transpose(1, 2).index_select(1, x.long())
+        return self.log_density(natural, x)
 
     def mode(self, natural: Natural) -> Tensor:
         return natural["log_probs"].argmax(-1).double()

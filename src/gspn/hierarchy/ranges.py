@@ -1,0 +1,149 @@
+"""A hierarchy's levels over ranges of vertices of a stored graph: what a level computes and how much memory it takes.
+
+Which ranges, in which order, and where the rows are kept is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gspn.circuits.leaves.contract import Natural, at_level
+from gspn.circuits.numerics import log_weight
+from gspn.circuits.structure import Leaf, walk
+from gspn.circuits.templates import NaiveBayes
+from gspn.graphs.stored import StoredGraph
+from gspn.hierarchy.hierarchy import Hierarchy, where_any
+from gspn.kernels import layout
+from gspn.kernels.choose import use_fast
+from gspn.kernels.distinct import distinct_rows
+from gspn.kernels.lanes import WIDTH
+from gspn.kernels.ranges import Range, means_of_range, posteriors_of_range
+from gspn.kernels.threads import team
+
+Array: TypeAlias = NDArray[Any]
+
+Climb: TypeAlias = Callable[[int, int, Tensor], tuple[Array, Tensor | None]]
+"""(first vertex, last vertex + 1, entries [n, d]) → posteriors [n, wide], and at the root log-likelihoods [n]."""
+
+
+def row_width(hierarchy: Hierarchy) -> int:
+    """Places of a vertex's row: the S·C posteriors of a level, filled up to a whole number of lanes."""
+    states = hierarchy.template.num_sum_units * hierarchy.num_states
+    return -(-states // WIDTH) * WIDTH
+
+
+def bytes_per_vertex(hierarchy: Hierarchy) -> int:
+    """Bytes that computing a level takes at most for each vertex of a range.
+
+    Entries: their rows in double precision, once more while distinct ones are looked for, and the hash table.
+    Densities: of all attributes until they are joined, and up to six intermediate results of one, which may be in
+    double precision. Rows: densities relative to the largest, posteriors, means over neighbours for each edge type.
+    A circuit's units exist upward and downward, in two copies while they grow, and so do the children that are gathered
+    for them.
+    """
+    template, size = hierarchy.template, hierarchy.raw_prior.element_size()
+    leaves, attributes = template.leaf_counts, len(hierarchy.schema)
+    entries = 24 * attributes + 64
+    densities = size * (2 * sum(leaves) + 2 * max(leaves)) + 6 * 8 * max(leaves)
+    rows = size * row_width(hierarchy) * (2 + hierarchy.num_edge_types)
+    inner = 0
+    if not _is_compiled(hierarchy):
+        units = list(walk(template.structure))
+        children = sum(len(unit.children) for unit in units if not isinstance(unit, Leaf))
+        inner = size * (6 * len(units) + 8 * children + 8 * template.num_sum_units * hierarchy.num_states)
+    return entries + densities + rows + inner
+
+
+def level_over_ranges(hierarchy: Hierarchy, level: int, graph: StoredGraph, below: Array) -> Climb:
+    """What computes a level for any range, `below` [N, wide] being the rows of the level below (none for level 0)."""
+    natural = [at_level(natural, level) for natural in hierarchy.naturals()]
+    is_root = level == hierarchy.num_layers - 1
+    compute = _compiled_level if _is_compiled(hierarchy) else _plain_level
+    return partial(compute, hierarchy, level, natural, is_root, graph, below.reshape(-1))
+
+
+def _is_compiled(hierarchy: Hierarchy) -> bool:
+    return isinstance(hierarchy.template, NaiveBayes) and use_fast(hierarchy.raw_prior)
+
+
+def _compiled_level(
+    hierarchy: Hierarchy,
+    level: int,
+    natural: list[Natural],
+    is_root: bool,
+    graph: StoredGraph,
+    below: Array,
+    first: int,
+    last: int,
+    x: Tensor,
+) -> tuple[Array, Tensor | None]:
+    states, wide = hierarchy.num_states, row_width(hierarchy)
+    distinct, evidence = distinct_rows(x)
+    number = np.arange(last - first, dtype=np.int32) if evidence is None else evidence.numpy()
+    log_density = hierarchy._inputs(natural, distinct)[0].contiguous()
+    new = log_density.new_empty
+    rows, log_value = new((last - first, wide)), new(last - first if is_root else 0)
+    logs = log_density.view(-1).numpy()
+    density, peak = layout.tabulate(team(), states, wide, logs)
+    vertices = _range(hierarchy, graph, below, first, last)
+    learned = _padded(hierarchy.prior(), wide), _padded(hierarchy.transitions()[max(0, level - 1) : level], wide)
+    results = rows.view(-1).numpy(), log_value.numpy()
+    posteriors_of_range(team(), vertices, number, logs, density, peak, *learned, *results)
+    return rows.numpy(), where_any(log_value, x) if is_root else None
+
+
+def _plain_level(
+    hierarchy: Hierarchy,
+    level: int,
+    natural: list[Natural],
+    is_root: bool,
+    graph: StoredGraph,
+    below: Array,
+    first: int,
+    last: int,
+    x: Tensor,
+) -> tuple[Array, Tensor | None]:
+    """For any template, in plain torch but for the means over neighbours, which would need a row for every edge."""
+    template, vertices, wide = hierarchy.template, last - first, row_width(hierarchy)
+    start = hierarchy.prior()
+    sums, states = start.shape
+    prior = start.expand(vertices, sums, states)
+    if level:
+        kinds = hierarchy.num_edge_types
+        means = start.new_empty(vertices * kinds * wide)
+        neighbours = _range(hierarchy, graph, below, first, last)
+        means_of_range(team(), neighbours, means.numpy())
+        means = means.view(vertices, kinds, wide)[..., : sums * states].unflatten(-1, (sums, states))
+        from_neighbours = torch.einsum("ntsk,tski->nsi", means, hierarchy.transitions()[level - 1])
+        alone = torch.from_numpy(np.diff(neighbours.row_ptr) == 0)[:, None, None]
+        prior = torch.where(alone, prior, from_neighbours)
+    inputs = hierarchy._inputs(natural, x)[0]
+    peak = inputs.new_zeros(vertices, 1)
+    if isinstance(template, NaiveBayes):  # see `kernels/reference`
+        peak = inputs.amax(-1, keepdim=True)
+    inputs, log_prior = inputs - peak, log_weight(prior)
+    rows = start.new_zeros(vertices, wide)
+    rows[:, : sums * states] = template.posterior(inputs, log_prior).flatten(1)
+    if not is_root:
+        return rows.numpy(), None
+    return rows.numpy(), where_any(template.log_value(inputs, log_prior) + peak.squeeze(1), x)
+
+
+def _range(hierarchy: Hierarchy, graph: StoredGraph, below: Array, first: int, last: int) -> Range:
+    told_apart = hierarchy.num_edge_types > 1 and graph.edge_type is not None
+    kind = graph.edge_type if told_apart else np.empty(0, np.int32)
+    row_ptr = graph.row_ptr[first : last + 1]
+    return Range(row_ptr, graph.source, kind, below, row_width(hierarchy), hierarchy.num_edge_types)
+
+
+def _padded(value: Tensor, wide: int) -> Array:
+    """Rows of states as one flat array, each filled up with zeros."""
+    padded: Array = layout.pad(value.detach().contiguous().view(-1).numpy(), value.shape[-1], wide, False)
+    return padded

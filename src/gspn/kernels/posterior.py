@@ -1,0 +1,64 @@
+"""The posterior of one row: prior times density, normalised; part of the compiled loops over levels.
+
+Posteriors are products of prior and density, not exponentials of sums: densities are known beforehand, relative to the
+largest among the states, one exponential for each distinct row of evidence. Where the sum of products comes near the
+smallest numbers there are, the same is computed in log space, so nothing is lost to underflow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gspn.graphs.assembly import compiled
+from gspn.kernels.lanes import WIDTH, fill, load, store, total
+from gspn.kernels.rows import part
+
+
+@part
+def posterior(priors, at, states, wide, log_density, density, peak, evidence, h, out):  # type: ignore[no-untyped-def]
+    """h[out : out + wide] from the prior at `at` and the evidence of that number.
+
+    Gives the sum of products before they are normalised, relative to the largest density; where that underflows, its
+    (negative) logarithm.
+    """
+    tiny = np.finfo(h.dtype).tiny
+    more, sum_of_lanes = fill(h, tiny), fill(h, 0)
+    for b in range(0, wide, WIDTH):
+        product = (load(priors, at + b) + more) * load(density, evidence * wide + b)
+        store(h, out + b, product)
+        sum_of_lanes = sum_of_lanes + product
+    whole = total(sum_of_lanes)
+    if whole < tiny**0.5:
+        return _in_log_space(priors, at, states, log_density, evidence, peak, h, out)
+    # Divided, not multiplied by the inverse: a state that is certain has posterior 1 exactly, and the gradient of a
+    # certain posterior is 0, not rounding.
+    divisor = fill(h, whole)
+    for b in range(0, wide, WIDTH):
+        store(h, out + b, load(h, out + b) / divisor)
+    return whole
+
+
+@part
+def log_of(weight):  # type: ignore[no-untyped-def]
+    """The logarithm of what `posterior` gives."""
+    return math.log(weight) if weight > 0 else weight
+
+
+@compiled
+def _in_log_space(
+    prior: Any, at: int, states: int, log_density: Any, evidence: int, peak: Any, h: Any, out: int
+) -> float:
+    tiny, log_weight = np.finfo(prior.dtype).tiny, np.empty(states)
+    most, summed = -np.inf, 0.0
+    for k in range(states):
+        relative = log_density[evidence * states + k] - peak[evidence]
+        log_weight[k] = math.log(prior[at + k] + tiny) + relative
+        most = max(most, log_weight[k])
+    for k in range(states):
+        summed += math.exp(log_weight[k] - most)
+    for k in range(states):
+        h[out + k] = math.exp(log_weight[k] - most) / summed
+    return most + math.log(summed)
