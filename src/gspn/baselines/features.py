@@ -43,6 +43,11 @@ class Features:
             spread[attribute.name] = deviation if deviation > 0 and known.shape[1] == 1 else 1.0
         return cls(schema, fill, spread)
 
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return sum(len(fill) for fill in self.fill.values())
+
     def __call__(self, entries: Tensor) -> Tensor:
         """[n, columns] float32 features of entries [n, d]."""
         parts = []
@@ -53,6 +58,26 @@ class Features:
                 values = (values - fill) / self.spread[attribute.name]
             parts.append(values)
         return torch.cat(parts, dim=1).float()
+
+    def gaps(self, entries: Tensor) -> Tensor:
+        """[n, columns] True where a column belongs to a missing entry."""
+        widths = torch.tensor([len(fill) for fill in self.fill.values()])
+        return torch.isnan(entries).repeat_interleave(widths, dim=1)
+
+    def entries(self, features: Tensor) -> Tensor:
+        """[n, d] what features mean: the largest of a category's columns, numbers in their units, counts rounded."""
+        columns, start = [], 0
+        for attribute in self.schema:
+            fill = self.fill[attribute.name]
+            own, start = features[:, start : start + len(fill)].double(), start + len(fill)
+            if isinstance(attribute, Categorical):
+                columns.append(own.argmax(1).double())
+            elif isinstance(attribute, Binary):
+                columns.append((own[:, 0] > 0.5).double())
+            else:
+                value = own[:, 0] * self.spread[attribute.name] + fill
+                columns.append(value.expm1().round().clamp(min=0) if isinstance(attribute, Count) else value)
+        return torch.stack(columns, dim=1)
 
 
 def _columns(attribute: Attribute, column: Tensor) -> Tensor:

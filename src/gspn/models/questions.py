@@ -114,8 +114,8 @@ class Questions:
         graphs = _kept(graphs)
         filled = self._ask(graphs, lambda batch, _: missing.fill(self.hierarchy, batch, how, generator))
         if is_single_graph(graphs):
-            return _with_entries(graphs, filled)
-        return [_with_entries(graph, x) for graph, x in zip(_listed(graphs), filled, strict=True)]
+            return with_entries(graphs, filled)
+        return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
 
     def sample_missing(self, graphs: Graphs, n: int, generator: torch.Generator | None = None) -> Any:
         """[n, N, d] copies of the entries with missing ones drawn given what is observed, for multiple imputation.
@@ -291,11 +291,13 @@ def _kept(graphs: Any) -> Any:
     return list(graphs) if isinstance(graphs, Iterator) else graphs
 
 
-def _listed(graphs: Any) -> list[Data]:
+def listed(graphs: Any) -> list[Data]:
+    """A sequence of graphs, one by one as they were given."""
     return graphs.to_data_list() if hasattr(graphs, "to_data_list") else list(graphs)
 
 
-def _with_entries(graph: Any, x: Tensor) -> Data:
+def with_entries(graph: Any, x: Tensor) -> Data:
+    """A copy of the graph with other entries, everything else as it is."""
     copy: Data = graph.clone()
     copy.x = x.to(graph.x.dtype).to(graph.x.device)
     return copy

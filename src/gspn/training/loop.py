@@ -53,6 +53,8 @@ class Settings:
     seed: int
     monitor: str = "loss"
     """What chooses the best epoch: the validation "loss", or the validation "score" (ties: the loss)."""
+    halve_every: float | None = None
+    """Epochs after which the learning rate is halved, again and again; None leaves it as it is."""
 
 
 @dataclass
@@ -170,6 +172,9 @@ class _Run:
         """One pass over the training graphs and, where there is one, over the validation set; gives its record."""
         start, epoch = time.perf_counter(), self.progress.epoch
         order = torch.randperm(len(self.training), generator=keyed_generator(self.settings.seed, _ORDER, epoch))
+        if self.settings.halve_every is not None:
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.settings.lr * 0.5 ** (epoch // self.settings.halve_every)
         total, terms = 0.0, 0
         for number, graph_ids in enumerate(order.split(self.settings.batch_size)):
             loss, count = self.step(graph_ids)

@@ -1,0 +1,178 @@
+"""CGMM, the Contextual Graph Markov Model: mixtures stacked layer by layer, each learned by EM on the fixed ones below.
+
+The first layer is a mixture over the vertices' attributes. In every later layer a vertex's prior comes from its
+neighbours' posteriors in earlier layers: one transition table for each earlier layer and edge type, mixed by weights
+that are learned with them. Of several neighbours along an edge type the mean is taken; where there is none, the vertex
+sees an extra "bottom" state instead, so the prior is a distribution for every vertex.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch.nn.functional import one_hot
+
+from gspn.attributes import FloatArray, Schema
+from gspn.baselines.contexts import neighbour_means
+from gspn.baselines.evidence import Column, read_entries
+from gspn.baselines.layerwise import Layerwise, Reading, check_sizes
+from gspn.baselines.mixture_layer import Layer, learn, start
+from gspn.graphs import Batch
+from gspn.models.arguments import check_integer, check_real
+
+LayerFor = Callable[[int, str, FloatArray, FloatArray], Layer]
+"""The layer for its number, what it is about, contexts and evidence: looked up, or learned on the spot."""
+
+
+class LayerwiseEM(Layerwise):
+    """What CGMM and E-CGMM share: how layers are learned by EM, and how those learned are looked up again."""
+
+    num_layers: int
+    context: int | None
+    em_steps: int
+    tolerance: float
+    smoothing: float
+    seed: int
+    layers_: list[dict[str, Layer]]
+    history_: list[dict[str, Any]]
+
+    def _check(self) -> None:
+        check_sizes(num_layers=self.num_layers, num_edge_types=self.num_edge_types, em_steps=self.em_steps)
+        if self.context is not None:
+            check_sizes(context=self.context)
+        check_real("tolerance", self.tolerance, 0.0, math.inf)
+        check_real("smoothing", self.smoothing, 0.0, math.inf, low_open=True)
+        check_integer("seed", self.seed, 0, 2**63 - 1)
+
+    def _columns(self) -> dict[str, tuple[tuple[Column, ...], int]]:
+        """For each thing that has states, its columns of evidence and its number of states."""
+        raise NotImplementedError
+
+    def _climb(self, batch: Batch, layer_for: LayerFor) -> Reading:
+        """All layers from the first up."""
+        raise NotImplementedError
+
+    def _earlier(self, layers: list[Any]) -> list[Any]:
+        """Those of the layers so far that the next one sees."""
+        return layers if self.context is None else layers[-int(self.context) :]
+
+    def _read(self, batch: Batch) -> Reading:
+        return self._climb(batch, lambda number, part, contexts, evidence: self.layers_[number][part])
+
+    def _learn(self, batch: Batch) -> None:
+        layers: list[dict[str, Layer]] = [{} for _ in range(self.num_layers)]
+        history: list[dict[str, Any]] = []
+
+        def learned(number: int, part: str, contexts: FloatArray, evidence: FloatArray) -> Layer:
+            columns, num_states = self._columns()[part]
+            rng = np.random.default_rng([self.seed, number, len(layers[number])])
+            layer = start(contexts, evidence, columns, num_states, rng)
+            before = -math.inf
+            steps = learn(layer, contexts, evidence, float(self.smoothing))
+            for step, (log_likelihood, objective, after) in zip(range(self.em_steps), steps, strict=False):
+                history.append(
+                    {"layer": number, "part": part, "step": step}
+                    | {"log_likelihood": log_likelihood, "objective": objective}
+                )
+                layer = after
+                if objective - before < self.tolerance:
+                    break
+                before = objective
+            layers[number][part] = layer
+            return layer
+
+        self._climb(batch, learned)
+        self.layers_, self.history_ = layers, history
+
+
+class CGMM(LayerwiseEM):
+    """Contextual Graph Markov Model over typed vertex attributes, learned without labels.
+
+    Missing attributes are marginalised. Counts are Gaussian on a log scale.
+
+    Parameters
+    ----------
+    num_layers, num_states:
+        Layers, and states C of each.
+    num_edge_types:
+        Edge types told apart; 1 treats all edges alike.
+    context:
+        How many layers below a layer sees, mixed by learned weights; None for all of them.
+    em_steps, tolerance:
+        Steps of EM a layer, and the gain of the objective a vertex (in nats) below which it ends early.
+    smoothing:
+        Pseudo-count of every cell of every table.
+    embedding:
+        "unigram", "bigram" or "both": what `embed` gives.
+
+    Attributes
+    ----------
+    layers_:
+        The learned layers; `layer_weights` says what each takes from those below.
+    history_:
+        One dict a step of EM: layer, part, step, log_likelihood and objective (with the tables' prior) a vertex.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        num_layers: int = 5,
+        num_states: int = 20,
+        num_edge_types: int = 1,
+        context: int | None = None,
+        em_steps: int = 30,
+        tolerance: float = 1e-4,
+        smoothing: float = 0.01,
+        embedding: str = "unigram",
+        seed: int = 0,
+    ) -> None:
+        self.schema = schema
+        self.num_layers = num_layers
+        self.num_states = num_states
+        self.num_edge_types = num_edge_types
+        self.context = context
+        self.em_steps = em_steps
+        self.tolerance = tolerance
+        self.smoothing = smoothing
+        self.embedding = embedding
+        self.seed = seed
+
+    def _check(self) -> None:
+        super()._check()
+        check_sizes(num_states=self.num_states)
+
+    def layer_weights(self, number: int) -> FloatArray:
+        """Weights of the layers below that layer `number` sees, the lowest first."""
+        weights: FloatArray = self.layers_[number]["vertices"].arcs.reshape(-1, self.num_edge_types).sum(1)
+        return weights
+
+    def _columns(self) -> dict[str, tuple[tuple[Column, ...], int]]:
+        return {"vertices": (self.columns_, self.num_states)}
+
+    def _climb(self, batch: Batch, layer_for: LayerFor) -> Reading:
+        evidence, shares = read_entries(self.columns_, batch.x), type_shares(batch, self.num_edge_types)
+        reading = Reading()
+        seen: list[FloatArray] = []
+        for number in range(self.num_layers):
+            contexts = np.concatenate(self._earlier(seen), axis=1) if seen else nothing_seen(batch.num_vertices)
+            layer = layer_for(number, "vertices", contexts, evidence)
+            posteriors = layer.posteriors(contexts, evidence)
+            reading.vertices.append(posteriors)
+            seen.append(neighbour_means(batch, posteriors, shares, of_all=False))
+        return reading
+
+
+def nothing_seen(size: int) -> FloatArray:
+    """[n, 1, 1] contexts of a first layer: one arc with one state."""
+    return np.ones((size, 1, 1))
+
+
+def type_shares(batch: Batch, num_edge_types: int) -> FloatArray:
+    """[E, T] indicators of the edges' types."""
+    if num_edge_types == 1 or batch.edge_type is None:
+        return np.ones((batch.num_edges, 1)) if num_edge_types == 1 else np.zeros((batch.num_edges, num_edge_types))
+    shares: FloatArray = one_hot(batch.edge_type, num_edge_types).double().numpy()
+    return shares

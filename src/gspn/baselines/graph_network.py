@@ -1,0 +1,168 @@
+"""GraphNetwork: any graph neural network as an estimator that predicts typed targets of graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gspn.attributes import FloatArray, Schema
+from gspn.baselines.features import Features
+from gspn.baselines.gin import GIN
+from gspn.baselines.networks import Network, Shape, build, check_fitting, fit_network, inputs_of, objective_of
+from gspn.baselines.predicting import Predicting
+from gspn.graphs import Batch, GraphDataset
+from gspn.models.compatibility import check_edge_types
+from gspn.models.gspn import with_labels
+from gspn.models.questions import Graphs
+from gspn.predictors.outputs import Outputs, outputs_for
+from gspn.targets import Target, all_binary
+
+_DEFAULT = GIN()
+
+
+class GraphNetwork(Predicting):
+    """A graph neural network on vertex features, trained on the labels alone.
+
+    Missing entries are filled with the training mean of their feature columns (`baselines.features`).
+
+    Parameters
+    ----------
+    target:
+        Categorical, Binary, Continuous or Count, or a Schema of several with missing labels; losses and predictions
+        are those of `DeepSets`.
+    network:
+        What is trained: GIN, GraphSAGE, DGCNN, DiffPool, ECC or DeepMultisets with their own settings.
+    epochs, batch_size, lr, weight_decay, clip, halve_every:
+        Adam on minibatches; gradients clipped to norm `clip`; the learning rate halved every `halve_every` epochs.
+    patience, monitor:
+        With validation graphs, training ends when `monitor` ("loss" or "score") has not improved for `patience` epochs;
+        the best weights are kept.
+    seed:
+        Fixes everything random.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        target: Target,
+        network: Network = _DEFAULT,
+        epochs: int = 1000,
+        batch_size: int = 32,
+        lr: float = 0.01,
+        weight_decay: float = 0.0,
+        clip: float | None = None,
+        halve_every: int | None = None,
+        patience: int = 500,
+        monitor: str = "loss",
+        seed: int = 0,
+    ) -> None:
+        self.schema = schema
+        self.target = target
+        self.network = network
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.clip = clip
+        self.halve_every = halve_every
+        self.patience = patience
+        self.monitor = monitor
+        self.seed = seed
+
+    def fit(
+        self,
+        graphs: Graphs,
+        y: Any = None,
+        *,
+        validation: Graphs | tuple[Graphs, Any] | None = None,
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+    ) -> Self:
+        """Train on graphs and their labels; `validation` are graphs that carry labels, or a pair (graphs, y).
+
+        `checkpoint` is a file in which the run is kept after every epoch, and from which it goes on.
+        """
+        arguments = self.get_params(deep=False)
+        check_fitting(arguments)
+        training, labels = self._labelled(graphs, y)
+        held_out = None if validation is None else self._labelled(*with_labels(validation))
+        meaning, features = outputs_for(self.target, labels), Features.of(self.schema, training.entries())
+        shape = Shape(features.width, int(meaning.ends[-1]), training.num_vertices_per_graph())
+        module = build(self.network, shape, self.seed)
+
+        def loss(batch: Batch) -> tuple[Tensor, int]:
+            assert batch.y is not None
+            terms = int((~torch.isnan(batch.y)).sum())
+            outputs = module(inputs_of(batch, features))
+            return loss_of(outputs, batch.y, meaning) + terms * module.penalty, terms
+
+        def validate() -> dict[str, float]:
+            assert held_out is not None
+            judged, their_labels = held_out
+            outputs = _outputs(module, features, judged, self.batch_size)
+            terms = int((~np.isnan(their_labels)).sum())
+            found = {"validation": loss_of(outputs, torch.from_numpy(their_labels), meaning).item() / terms}
+            if self.monitor == "score" or not all_binary(self.target):  # average precision takes its time
+                found["score"] = meaning.score(outputs.double().numpy(), their_labels)
+            return found
+
+        self.history_ = fit_network(
+            module,
+            objective_of(module, loss, self.seed),
+            training,
+            None if held_out is None else validate,
+            arguments,
+            {
+                "network": repr(self.network),
+                "schema": repr(self.schema),
+                "target": repr(self.target),
+                "validation data": None if held_out is None else held_out[0].digest(),
+            },
+            checkpoint,
+            progress,
+        )
+        self.module_, self.features_, self.meaning_ = module, features, meaning
+        return self
+
+    def _outputs(self, dataset: GraphDataset) -> FloatArray:
+        found: FloatArray = _outputs(self.module_, self.features_, dataset, self.batch_size).double().numpy()
+        return found
+
+    def _pack(self, graphs: Graphs) -> GraphDataset:
+        dataset = super()._pack(graphs)
+        check_edge_types(dataset, self.network.num_edge_types)
+        return dataset
+
+
+@torch.no_grad()
+def _outputs(module: torch.nn.Module, features: Features, dataset: GraphDataset, batch_size: int) -> Tensor:
+    """[G, O] in batches as large as those of training, which are known to fit into memory."""
+    module.eval()
+    parts = torch.arange(len(dataset)).split(batch_size)
+    return torch.cat([module(inputs_of(dataset.batch(ids), features)) for ids in parts])
+
+
+def loss_of(outputs: Tensor, labels: Tensor, meaning: Outputs) -> Tensor:
+    """The sum of the losses of all labelled entries, from outputs [n, O] and labels [n, T]."""
+    total: Tensor = _Loss.apply(outputs, labels, meaning)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _Loss(torch.autograd.Function):
+    """`Outputs` computes a loss and its derivative at once; torch is handed both."""
+
+    @staticmethod
+    def forward(ctx: Any, outputs: Tensor, labels: Tensor, meaning: Outputs) -> Tensor:
+        values = np.ascontiguousarray(outputs.detach().numpy())[None]
+        gradients = np.empty_like(values)
+        total = meaning.losses(values, meaning.standardise(labels.numpy()), gradients, 1.0)
+        ctx.gradient = torch.from_numpy(gradients[0])
+        return outputs.new_tensor(float(total[0]))
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, None, None]:
+        return given[0] * ctx.gradient, None, None

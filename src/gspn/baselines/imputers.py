@@ -1,0 +1,143 @@
+"""FeatureImputer: what people would reach for to fill gaps, without a density: means, tables' imputers, propagation.
+
+All work on feature columns (`baselines.features`): indicators of categories, standardised numbers. A category is read
+off as the largest of its columns, a count is rounded.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.experimental import enable_iterative_imputer as _  # noqa: F401
+from sklearn.impute import IterativeImputer, KNNImputer
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.transforms import FeaturePropagation
+
+from gspn.attributes import Schema
+from gspn.baselines.features import Features
+from gspn.errors import NotFittedError
+from gspn.graphs import GraphDataset, is_single_graph, pack
+from gspn.graphs.draws import keyed_generator
+from gspn.models.arguments import check_choice, check_integer
+from gspn.models.questions import Graphs, listed, with_entries
+
+METHODS = ("mean", "iterative", "nearest", "propagation")
+
+_ROWS = 14
+"""Names the stream of random numbers that chooses training rows."""
+
+_AT_ONCE = 200_000
+"""Vertices and edges of one chunk."""
+
+
+class FeatureImputer(BaseEstimator):
+    """Fills missing entries by `method`.
+
+    - "mean": the training mean, or the commonest category.
+    - "iterative": scikit-learn's `IterativeImputer`, which regresses each column on the others of the same vertex.
+    - "nearest": scikit-learn's `KNNImputer`, the mean of the most similar vertices of the training graphs.
+    - "propagation": PyG's `FeaturePropagation`, values that diffuse along the edges from where they are observed. It
+      starts from the training means, and learns nothing else.
+
+    The two of scikit-learn see no edges and learn from at most `max_rows` vertices, drawn by `seed`.
+    """
+
+    def __init__(self, schema: Schema, method: str = "mean", max_rows: int = 5_000, seed: int = 0) -> None:
+        self.schema = schema
+        self.method = method
+        self.max_rows = max_rows
+        self.seed = seed
+
+    def fit(self, graphs: Graphs, y: object = None, *, validation: object = None, progress: bool = True) -> Self:
+        """Learn from graphs with gaps; the other arguments are there for those who treat all models alike."""
+        check_choice("method", self.method, METHODS)
+        check_integer("max_rows", self.max_rows, 1)
+        check_integer("seed", self.seed, 0, 2**63 - 1)
+        entries = pack(graphs, self.schema).entries()
+        features, table = Features.of(self.schema, entries), None
+        if self.method in ("iterative", "nearest"):
+            chosen = torch.randperm(len(entries), generator=keyed_generator(self.seed, _ROWS))[: self.max_rows]
+            table = (
+                KNNImputer(keep_empty_features=True)
+                if self.method == "nearest"
+                else IterativeImputer(random_state=self.seed % 2**32, keep_empty_features=True)
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # ten rounds are what people get by default
+                table.fit(_with_gaps(features, entries[chosen])[:, self._columns(features)].numpy())
+        self.features_, self.table_ = features, table
+        return self
+
+    def impute(self, graphs: Graphs) -> Any:
+        """A copy of the graph with missing entries filled; a list for a sequence of graphs."""
+        if not hasattr(self, "features_"):
+            raise NotFittedError("this FeatureImputer is not fitted yet; call fit first")
+        dataset = pack(graphs, self.schema)
+        entries = dataset.entries()
+        filled = torch.where(torch.isnan(entries), self.features_.entries(self._filled(dataset, entries)), entries)
+        rows = filled.split(dataset.num_vertices_per_graph().tolist())
+        if is_single_graph(graphs):
+            return with_entries(graphs, rows[0])
+        return [with_entries(graph, x) for graph, x in zip(listed(graphs), rows, strict=True)]
+
+    def _filled(self, dataset: GraphDataset, entries: Tensor) -> Tensor:
+        """[n, columns] features without gaps."""
+        if self.table_ is not None and len(entries):
+            kept = self._columns(self.features_)
+            filled = self.table_.transform(_with_gaps(self.features_, entries)[:, kept].numpy())
+            whole = self.features_(entries).double()
+            whole[:, kept] = torch.from_numpy(np.asarray(filled, dtype=np.float64))
+            return whole if self.method == "nearest" else _completed(self.features_, whole)
+        if self.method == "propagation" and len(entries):
+            return torch.cat([_propagated(self.features_, batch) for batch in dataset.chunks(_AT_ONCE)])
+        return self.features_(entries)
+
+    def _columns(self, features: Features) -> Tensor:
+        """Which columns the imputer of tables sees.
+
+        A regression would find a category's last indicator in its others, which are missing whenever it is, and learn
+        nothing from the rest.
+        """
+        kept = torch.ones(features.width, dtype=torch.bool)
+        if self.method == "iterative":
+            for block in _categories(features):
+                kept[block.stop - 1] = False
+        return kept
+
+
+def _categories(features: Features) -> Iterator[slice]:
+    """The columns of every categorical attribute with several categories."""
+    start = 0
+    for attribute in features.schema:
+        end = start + len(features.fill[attribute.name])
+        if end - start > 1:
+            yield slice(start, end)
+        start = end
+
+
+def _completed(features: Features, columns: Tensor) -> Tensor:
+    """The last indicator of every category is what the others leave of 1."""
+    for block in _categories(features):
+        columns[:, block.stop - 1] = 1 - columns[:, block.start : block.stop - 1].sum(1)
+    return columns
+
+
+def _with_gaps(features: Features, entries: Tensor) -> Tensor:
+    return features(entries).masked_fill(features.gaps(entries), torch.nan)
+
+
+def _propagated(features: Features, batch: Any) -> Tensor:
+    """Relative to what stands for a gap, so that 0, where propagation starts, is the training mean."""
+    rest = features(torch.full_like(batch.x[:1], torch.nan))
+    data = Data(x=features(batch.x) - rest, edge_index=torch.stack([batch.source.long(), batch.target.long()]))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch's own, of how young its matrices are
+        found: Tensor = FeaturePropagation(features.gaps(batch.x))(data).x
+    return found + rest

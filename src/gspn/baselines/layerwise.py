@@ -1,0 +1,118 @@
+"""What the layer-wise ancestors share: estimators that learn one layer after another and embed by their posteriors."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from torch import Tensor
+
+from gspn.attributes import FloatArray, Schema
+from gspn.baselines.contexts import edge_sums, neighbour_sums
+from gspn.baselines.evidence import Column, columns_of
+from gspn.errors import InputError, NotFittedError
+from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
+from gspn.models.arguments import check_choice, check_integer
+from gspn.models.compatibility import check_edge_types
+from gspn.models.gspn import Graphs
+
+EMBEDDINGS = ("unigram", "bigram", "both")
+
+_ROWS_AT_ONCE = 200_000
+"""Vertices and edges that are embedded in one chunk."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Posteriors of every layer: vertices [N, C] and, where a model has states for them, edges [E, C]."""
+
+    vertices: list[FloatArray] = field(default_factory=list)
+    edges: list[FloatArray] = field(default_factory=list)
+
+
+class Layerwise(TransformerMixin, BaseEstimator):
+    """Learns layer after layer without labels; `embed` gives one row a vertex, to be read by `DeepSets`.
+
+    A vertex's row holds, layer after layer, its unigrams (its posteriors; where edges have states, also the sums of its
+    incoming edges' posteriors), its bigrams (for states i, j its posterior of i times the sum of its neighbours'
+    posteriors of j in the same layer), or both, as `embedding` says. `embedding` may be changed after fitting.
+    """
+
+    schema: Schema
+    embedding: str
+    num_edge_types: int = 1
+    columns_: tuple[Column, ...]
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse arguments that cannot work."""
+
+    @abstractmethod
+    def _learn(self, batch: Batch) -> None:
+        """Learn all layers from the training graphs; `columns_` is there already."""
+
+    @abstractmethod
+    def _read(self, batch: Batch) -> Reading:
+        """Posteriors of all layers for new graphs."""
+
+    def fit(self, graphs: Graphs, y: Any = None, *, progress: bool = True) -> Self:
+        """Learn from graphs; labels are not looked at, and `progress` is there for the interface: nothing is shown."""
+        if not isinstance(self.schema, Schema):
+            raise InputError(f"schema must be a gspn.Schema, got {type(self.schema).__name__}")
+        check_choice("embedding", self.embedding, EMBEDDINGS)
+        self._check()
+        dataset = self._pack(graphs)
+        self.columns_ = columns_of(self.schema, dataset.entries())
+        self._learn(dataset.batch(torch.arange(len(dataset))))
+        return self
+
+    def embed(self, graphs: Graphs) -> Any:
+        """[N, D] float32, one row a vertex; a list for a sequence of graphs."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        check_choice("embedding", self.embedding, EMBEDDINGS)
+        dataset = self._pack(graphs)
+        rows: list[Tensor] = []
+        for batch in dataset.chunks(_ROWS_AT_ONCE):
+            found = torch.from_numpy(_embedding(self._read(batch), batch, self.embedding).astype(np.float32))
+            rows.extend(found.split(batch.vertex_ptr.diff().tolist()))
+        return rows[0] if is_single_graph(graphs) else rows
+
+    def embed_graphs(self, graphs: Graphs) -> Any:
+        """[1, D] the sum over a graph's vertices, as a set of one row; a list for a sequence of graphs."""
+        rows = self.embed(graphs)
+        return rows.sum(0, keepdim=True) if isinstance(rows, Tensor) else [row.sum(0, keepdim=True) for row in rows]
+
+    def transform(self, graphs: Graphs) -> Any:
+        """The same as `embed`, under the name that pipelines use."""
+        return self.embed(graphs)
+
+    def _pack(self, graphs: Graphs) -> GraphDataset:
+        dataset = pack(graphs, self.schema)
+        check_edge_types(dataset, self.num_edge_types)
+        return dataset
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "layers_")
+
+
+def check_sizes(**sizes: Any) -> None:
+    """Arguments that count something and must be at least 1."""
+    for name, value in sizes.items():
+        check_integer(name, value, 1)
+
+
+def _embedding(reading: Reading, batch: Batch, embedding: str) -> FloatArray:
+    parts: list[FloatArray] = []
+    if embedding != "bigram":
+        parts += reading.vertices
+        parts += [edge_sums(batch, edges) for edges in reading.edges]
+    if embedding != "unigram":
+        for own in reading.vertices:
+            theirs = neighbour_sums(batch, own)[:, 0]
+            parts.append((own[:, :, None] * theirs[:, None, :]).reshape(len(own), own.shape[1] ** 2))
+    return np.concatenate(parts, axis=1)
