@@ -22,7 +22,7 @@ _GRAPHS, _TRIED = -1, -2
 """Name the streams of random numbers that choose graphs to be scored (vertices have their own numbers from 0 on)."""
 
 _TRIES = 20
-_CHEAP_COPIES, _CHEAP_EDGES = 5_000_000, 50_000_000
+_CHEAP_COPIES, _CHEAP_EDGES = 1_000_000, 10_000_000
 """Private copies of vertices, and edges of these, that may be evaluated without having been asked for: some seconds."""
 
 
