@@ -30,6 +30,8 @@ def echo_free(
     `hidden` [R, d] says what each root hides, from itself and in every inner occurrence of it. The pieces follow the
     order of `roots`; each holds as many roots as keep the number of copies near `budget`.
     """
+    if not len(roots):
+        return
     whole = Neighbourhood.of(batch)
     pending = [(roots, hidden)]
     while pending:
@@ -38,7 +40,7 @@ def echo_free(
         if pairs is None:
             half = len(some) // 2
             pending += [(some[half:], hides[half:]), (some[:half], hides[:half])]
-        elif len(some):
+        else:
             yield _extend(batch, whole, some, hides, pairs, num_levels)
 
 

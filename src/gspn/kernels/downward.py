@@ -6,15 +6,15 @@ two threads write to the same place; what is summed over vertices is summed by e
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gspn.graphs.assembly import compiled
 from gspn.kernels.alike import Rows
-from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store
+from gspn.kernels.lanes import WIDTH, item, load, spread, store
 from gspn.kernels.layout import Plan, Sizes, add_up, pad, transpose
+from gspn.kernels.posterior import to_prior
 from gspn.kernels.rows import (
     CHUNK,
     TILE,
@@ -24,8 +24,6 @@ from gspn.kernels.rows import (
     gather,
     graph_of,
     multiply,
-    subtract,
-    weighted_sum,
 )
 from gspn.kernels.threads import Team, side_by_side
 from gspn.kernels.upward import Climbed
@@ -170,34 +168,16 @@ def descend(
                     if len(of_h):
                         for b in range(0, wide, WIDTH):
                             store(inflow, at + b, load(inflow, at + b) + load(of_h, own * wide + b))
-                    # Deviations from the mean under h. The mean is taken off twice: where one state is almost certain
-                    # the first difference is mostly rounding, the mean of the differences shows how much.
-                    mean = weighted_sum(inflow, posteriors, at, wide)
-                    subtract(inflow, at, wide, mean)
-                    mean = weighted_sum(inflow, posteriors, at, wide)
-                    if level == levels - 1 and len(of_log_value):
-                        # The root's log-value adds its gradient to that of every log-weight, in proportion to h.
-                        mean -= of_log_value[v]
-                    subtract(inflow, at, wide, mean)
-                    for b in range(0, wide, WIDTH):
-                        place, more = row * wide + b, load(posteriors, at + b) * load(inflow, at + b)
-                        store(of_log_density, place, load(of_log_density, place) + more)
-                    # Gradient of the prior: that of the log-weights divided by it, which leaves density over weight.
-                    alone = level == 0 or item(row_ptr, v) == item(row_ptr, v + 1)
-                    if weight[own] > 0:
-                        factor = fill(h, 1 / weight[own])
-                        for b in range(0, wide, WIDTH):
-                            store(inflow, at + b, load(inflow, at + b) * load(density, row * wide + b) * factor)
-                    else:
-                        for k in range(states):
-                            relative = log_density[row * states + k] - peak[row] - weight[own]
-                            inflow[at + k] *= math.exp(relative)
-                        for k in range(states, wide):
-                            inflow[at + k] = 0
+                    # The root's log-value adds its gradient to that of every log-weight, in proportion to h.
+                    of_weights = of_log_value[v] if level == levels - 1 and len(of_log_value) else 0
+                    to_prior(
+                        inflow, posteriors, at, states, wide, of_weights, log_density, density, peak, row, weight[own],
+                        of_log_density,
+                    )  # fmt: skip
                     if level == levels - 1 and len(of_root_prior):
                         for b in range(0, wide, WIDTH):
                             store(inflow, at + b, load(inflow, at + b) + load(of_root_prior, v * wide + b))
-                    if alone:
+                    if level == 0 or item(row_ptr, v) == item(row_ptr, v + 1):
                         for b in range(0, wide, WIDTH):
                             store(to_start, b, load(to_start, b) + load(inflow, at + b))
                     else:

@@ -126,7 +126,7 @@ def _teach(function: Any, build: Callable[[Any, Any, Any], Any]) -> None:
 
 def larger(one: Any, other: Any) -> Any:
     """The larger of each pair; a NaN stays one."""
-    raise NotImplementedError("lanes exist in compiled code only")
+    raise TypeError("lanes exist in compiled code only")
 
 
 def _build_larger(builder: Any, one: Any, other: Any) -> Any:

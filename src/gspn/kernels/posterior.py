@@ -1,4 +1,4 @@
-"""The posterior of one row: prior times density, normalised; part of the compiled loops over levels.
+"""The posterior of one row, prior times density, normalised, and its reverse: parts of the compiled loops over levels.
 
 Posteriors are products of prior and density, not exponentials of sums: densities are known beforehand, relative to the
 largest among the states, one exponential for each distinct row of evidence. Where the sum of products comes near the
@@ -39,6 +39,50 @@ def posterior(priors, at, states, wide, log_density, density, peak, evidence, h,
     for b in range(0, wide, WIDTH):
         store(h, out + b, load(h, out + b) / divisor)
     return whole
+
+
+@part
+def to_prior(  # type: ignore[no-untyped-def]
+    inflow, posteriors, at, states, wide, of_weights, log_density, density, peak, evidence, weight, of_log_density
+):
+    """The reverse: the gradient of a posterior, inflow[at : at + wide], becomes that of its prior.
+
+    Gradients of the log-densities are added to those of the evidence's number. `of_weights` is added to the gradient of
+    every log-weight, in proportion to the posterior; `weight` is what `posterior` gave.
+    """
+    # Deviations from the mean under the posterior. The mean is taken off twice: where one state is almost certain the
+    # first difference is mostly rounding, the mean of the differences shows how much.
+    _subtract(inflow, at, wide, _weighted_sum(inflow, posteriors, at, wide))
+    _subtract(inflow, at, wide, _weighted_sum(inflow, posteriors, at, wide) - of_weights)
+    for b in range(0, wide, WIDTH):
+        place, more = evidence * wide + b, load(posteriors, at + b) * load(inflow, at + b)
+        store(of_log_density, place, load(of_log_density, place) + more)
+    # That of the log-weights divided by the prior, which leaves density over weight.
+    if weight > 0:
+        factor = fill(inflow, 1 / weight)
+        for b in range(0, wide, WIDTH):
+            store(inflow, at + b, load(inflow, at + b) * load(density, evidence * wide + b) * factor)
+    else:
+        for k in range(states):
+            inflow[at + k] *= math.exp(log_density[evidence * states + k] - peak[evidence] - weight)
+        for k in range(states, wide):
+            inflow[at + k] = 0
+
+
+@part
+def _weighted_sum(values, weights, at, wide):  # type: ignore[no-untyped-def]
+    """Σ values · weights over the row that begins at `at`."""
+    products = fill(values, 0)
+    for b in range(0, wide, WIDTH):
+        products = products + load(values, at + b) * load(weights, at + b)
+    return total(products)
+
+
+@part
+def _subtract(values, at, wide, by):  # type: ignore[no-untyped-def]
+    amount = fill(values, by)
+    for b in range(0, wide, WIDTH):
+        store(values, at + b, load(values, at + b) - amount)
 
 
 @part

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store, total
+from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store
 from gspn.kernels.levels import LONG_SUM
 
 TILE = 8
@@ -164,22 +164,6 @@ def add_products(left, right, states, wide, width, start, out, at):  # type: ign
             one = one + spread(left, k + 6 * wide) * r6
             other = other + spread(left, k + 7 * wide) * r7
             store(out, at + k * wide + b, one + other)
-
-
-@part
-def weighted_sum(values, weights, at, wide):  # type: ignore[no-untyped-def]
-    """Σ values · weights over the row that begins at `at`."""
-    products = fill(values, 0)
-    for b in range(0, wide, WIDTH):
-        products = products + load(values, at + b) * load(weights, at + b)
-    return total(products)
-
-
-@part
-def subtract(values, at, wide, by):  # type: ignore[no-untyped-def]
-    amount = fill(values, by)
-    for b in range(0, wide, WIDTH):
-        store(values, at + b, load(values, at + b) - amount)
 
 
 @part
