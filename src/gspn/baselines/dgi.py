@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from gspn.baselines.encoder import Encoder
+from gspn.baselines.encoder import Encoder, Encoding
 from gspn.baselines.layers import pool
 from gspn.baselines.networks import Inputs, Shape
-from gspn.models.arguments import check_integer
 
 
 @dataclass(frozen=True)
-class DGI:
+class DGI(Encoding):
     """Mutual information of vertices and the mean of their graph; features are shuffled over the whole batch.
 
     PyG's `DeepGraphInfomax` has one summary for all vertices that it is given; here every graph has its own.
     """
-
-    hidden: int = 32
-    num_layers: int = 2
-    num_edge_types: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_integer("hidden", self.hidden, 1)
-        check_integer("num_layers", self.num_layers, 1)
 
     def build(self, shape: Shape) -> nn.Module:
         return _DGI(self, shape)
@@ -37,7 +27,7 @@ class DGI:
 class _DGI(nn.Module):
     def __init__(self, settings: DGI, shape: Shape) -> None:
         super().__init__()
-        self.encoder = Encoder(shape.columns, settings.hidden, settings.num_layers)
+        self.encoder = Encoder(shape.columns, settings)
         self.activation = nn.PReLU(settings.hidden)
         self.similarity = nn.Linear(settings.hidden, settings.hidden, bias=False)
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from gspn.attributes import FloatArray, Schema
-from gspn.baselines.cgmm import LayerFor, LayerwiseEM, nothing_seen
 from gspn.baselines.contexts import neighbour_means
 from gspn.baselines.evidence import Column, read_entries
 from gspn.baselines.layerwise import Reading, check_sizes
+from gspn.baselines.layerwise_em import LayerFor, LayerwiseEM, nothing_seen
 from gspn.graphs import Batch
 
 

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 from torch_geometric.nn import InnerProductDecoder
 
-from gspn.baselines.encoder import Encoder
+from gspn.baselines.encoder import Encoder, Encoding
 from gspn.baselines.networks import Inputs, Shape
-from gspn.models.arguments import check_integer
 
 
 @dataclass(frozen=True)
-class GAE:
+class GAE(Encoding):
     """An inner product tells edges from pairs without an edge, one of which is drawn for every edge."""
-
-    hidden: int = 32
-    num_layers: int = 2
-    num_edge_types: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_integer("hidden", self.hidden, 1)
-        check_integer("num_layers", self.num_layers, 1)
 
     def build(self, shape: Shape) -> nn.Module:
         return _GAE(self, shape)
@@ -34,7 +24,7 @@ class GAE:
 class _GAE(nn.Module):
     def __init__(self, settings: GAE, shape: Shape) -> None:
         super().__init__()
-        self.encoder = Encoder(shape.columns, settings.hidden, settings.num_layers)
+        self.encoder = Encoder(shape.columns, settings)
         self.decoder = InnerProductDecoder()
 
     def forward(self, inputs: Inputs) -> Tensor:

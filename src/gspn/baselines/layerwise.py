@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -34,7 +34,7 @@ class Reading:
     edges: list[FloatArray] = field(default_factory=list)
 
 
-class Layerwise(TransformerMixin, BaseEstimator):
+class Layerwise(TransformerMixin, BaseEstimator, ABC):
     """Learns layer after layer without labels; `embed` gives one row a vertex, to be read by `DeepSets`.
 
     A vertex's row holds, layer after layer, its unigrams (its posteriors; where edges have states, also the sums of its

@@ -5,6 +5,7 @@ What an output means is said by `predictors.outputs`; how outputs are computed f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,16 @@ from gspn.predictors.outputs import Outputs
 from gspn.targets import Target, class_values, decode_predictions
 
 
-class Predicting(BaseEstimator):
+class Predicting(BaseEstimator, ABC):
     """Predictions read off the outputs [G, O] that `_outputs` computes; `meaning_` says what they mean once fitted."""
 
     schema: Schema
     target: Target
     meaning_: Outputs
 
+    @abstractmethod
     def _outputs(self, dataset: GraphDataset) -> FloatArray:
-        raise NotImplementedError
+        """[G, O] for checked graphs."""
 
     def predict(self, graphs: Graphs) -> NDArray[Any]:
         """[G] category values, booleans, medians or rates; [G, T] for a Schema of targets."""

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any, Self
 
 import torch
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.features import Features
-from gspn.errors import NotFittedError
+from gspn.baselines.predicting import Predicting
 from gspn.graphs import GraphDataset, pack
-from gspn.models.gspn import Graphs, with_labels
+from gspn.models.gspn import with_labels
 from gspn.models.labels import labels_of_graphs
+from gspn.models.questions import Graphs
 from gspn.predictors import DeepSets
 from gspn.targets import Target
 
 
-class StructureAgnostic(BaseEstimator):
+class StructureAgnostic(Predicting):
     """A perceptron with two hidden layers on the sum of a graph's vertex features and its number of vertices.
 
     Missing entries are filled with the training mean. The perceptron is a DeepSets on sets of one row each, the sum;
@@ -72,41 +71,14 @@ class StructureAgnostic(BaseEstimator):
         head = DeepSets(**{name: getattr(self, name) for name in self.get_params(deep=False) if name != "schema"})
         head.fit(_rows(features, units, dataset), self._labels(dataset, y), validation=held_out, progress=progress)
         self.features_, self.units_, self.head_, self.history_ = features, units, head, head.history_
+        self.meaning_ = head.outputs_
         return self
 
-    def predict(self, graphs: Graphs) -> NDArray[Any]:
-        """One row a graph: category values, or medians and rates."""
-        return self._head().predict(self._read(graphs))
-
-    def predict_proba(self, graphs: Graphs) -> FloatArray:
-        """[G, K] probabilities by class; of several binary targets [G, T]."""
-        return self._head().predict_proba(self._read(graphs))
-
-    def score(self, graphs: Graphs, y: Any = None) -> float:
-        """Accuracy, R² or mean average precision."""
-        return self._head().score(self._read(graphs), self._labels(pack(graphs, self.schema), y))
-
-    def _head(self) -> DeepSets:
-        if not hasattr(self, "head_"):
-            raise NotFittedError("this StructureAgnostic is not fitted yet; call fit first")
-        return self.head_
-
-    def _read(self, graphs: Graphs) -> list[Tensor]:
-        return _rows(self.features_, self.units_, pack(graphs, self.schema))
+    def _outputs(self, dataset: GraphDataset) -> FloatArray:
+        return self.head_.outputs(_rows(self.features_, self.units_, dataset))
 
     def _labels(self, dataset: GraphDataset, y: Any) -> Tensor:
         return torch.from_numpy(labels_of_graphs(dataset, y, self.target))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        like = DeepSets(self.target).__sklearn_tags__()
-        tags.estimator_type, tags.classifier_tags = like.estimator_type, like.classifier_tags
-        tags.regressor_tags = like.regressor_tags
-        return tags
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        return self._head().classes_
 
 
 def _sums(features: Features, dataset: GraphDataset) -> Tensor:

@@ -179,7 +179,7 @@ class DeepSets(BaseEstimator):
     def predict(self, embeddings: Embeddings) -> NDArray[Any]:
         """[G] category values, booleans, medians or rates; [G, T] for a Schema."""
         outputs = self._learned()
-        return decode_predictions(outputs.target, outputs.predictions(self._outputs(embeddings)))
+        return decode_predictions(outputs.target, outputs.predictions(self.outputs(embeddings)))
 
     def predict_proba(self, embeddings: Embeddings) -> FloatArray:
         """[G, K] in the order of `classes_` for a categorical target, [G, 2] for a binary one.
@@ -187,15 +187,17 @@ class DeepSets(BaseEstimator):
         For several binary targets [G, T], the probability that each is true.
         """
         outputs = self._learned()
-        return outputs.probabilities(self._outputs(embeddings))
+        return outputs.probabilities(self.outputs(embeddings))
 
     def score(self, embeddings: Embeddings, y: Any) -> float:
         """Accuracy, R² or mean average precision, as `gspn.scores.score` has it; rows without label are left out."""
         outputs = self._learned()
-        found = self._outputs(embeddings)
+        found = self.outputs(embeddings)
         return outputs.score(found, encode_labels(outputs.target, y, len(found)))
 
-    def _outputs(self, embeddings: Embeddings) -> FloatArray:
+    def outputs(self, embeddings: Embeddings) -> FloatArray:
+        """[G, O] what the head computes; `outputs_` says what it means."""
+        self._learned()
         weight = self.weights_["vertex.weight"]
         rows = read_embeddings(embeddings, width=weight.shape[1], dtype=weight.dtype)
         found: FloatArray = Stack([Head(self.weights_, self.pooling_)]).outputs(rows)[0].double().numpy()
