@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gspn import GSPN, Schema
 from gspn.circuits import Leaf, Product, Sum, Unit, random_circuit
+from gspn.graphs.batch import Batch
 
 TEMPLATES = ("naive Bayes", "hand-made", "random")
 
@@ -42,3 +44,10 @@ def random_model(schema: Schema, seed: int = 0, *, spread: float = 3.0, **argume
     parameters = model.get_parameters()
     parameters["units"] = {name: torch.tensor([2.5, spread]) for name in parameters["units"]}
     return model.set_parameters(parameters)
+
+
+def values_and_gradients(model: GSPN, batch: Batch) -> list[Tensor]:
+    """Log-likelihoods, and the gradients of a loss that depends on posteriors too."""
+    evaluation = model(batch)
+    loss = evaluation.log_likelihood.sum() + evaluation.posteriors[..., 0].square().sum()
+    return [evaluation.log_likelihood.detach(), *torch.autograd.grad(loss, list(model.parameters()))]

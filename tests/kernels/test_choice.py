@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from small_graphs import EVERY_KIND, draw_graphs
-from small_models import random_model
+from small_models import random_model, values_and_gradients
 from torch import Tensor
 
 from gspn import GSPN
@@ -108,14 +108,6 @@ def test_fast_by_name_is_refused_under_transformations(monkeypatch: pytest.Monke
         torch.func.grad(ask)(torch.ones(3))
 
 
-def evaluate(model: GSPN, batch: Batch) -> list[Tensor]:
-    """Values and gradients."""
-    parameters = list(model.parameters())
-    evaluation = model(batch)
-    loss = evaluation.log_likelihood.sum() + evaluation.posteriors[..., 0].square().sum()
-    return [evaluation.log_likelihood.detach(), *torch.autograd.grad(loss, parameters)]
-
-
 def large_case() -> tuple[GSPN, Batch]:
     model = random_model(EVERY_KIND, num_layers=6, num_states=10).float()
     return model, model.collate(draw_graphs(150, seed=1, sizes=(10, 40)))
@@ -124,7 +116,7 @@ def large_case() -> tuple[GSPN, Batch]:
 def run_in_child(connection: multiprocessing.connection.Connection) -> None:
     # Two threads for the kernel only: torch's own would wait for each other on a busy machine.
     torch.get_num_threads = lambda: 2
-    connection.send([value.numpy() for value in evaluate(*large_case())])
+    connection.send([value.numpy() for value in values_and_gradients(*large_case())])
 
 
 def test_in_a_spawned_process() -> None:
@@ -136,19 +128,19 @@ def test_in_a_spawned_process() -> None:
     found = here.recv()
     child.join(60)
     assert child.exitcode == 0
-    for ours, theirs in zip(evaluate(*large_case()), found, strict=True):
+    for ours, theirs in zip(values_and_gradients(*large_case()), found, strict=True):
         torch.testing.assert_close(ours, torch.from_numpy(theirs), rtol=1e-4, atol=1e-4)
 
 
 def test_from_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     model, batch = large_case()
-    expected = evaluate(model, batch)
+    expected = values_and_gradients(model, batch)
     results: dict[int, list[Tensor]] = {}
 
     def work(number: int) -> None:
         for _ in range(5):
-            results[number] = evaluate(model, batch)
+            results[number] = values_and_gradients(model, batch)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -182,9 +174,9 @@ def test_compiled_where_nothing_is_kept_yet(usable: bool, tmp_path: Path) -> Non
 
 
 def test_nothing_is_said_once_it_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
-    evaluate(*large_case())
+    values_and_gradients(*large_case())
     with caplog.at_level(logging.INFO):
-        evaluate(*large_case())
+        values_and_gradients(*large_case())
     assert "compiling" not in caplog.text
 
 

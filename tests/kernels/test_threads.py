@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 from small_graphs import EVERY_KIND, draw_graphs
-from small_models import random_model
-from torch import Tensor
+from small_models import random_model, values_and_gradients
 
 from gspn import GSPN
 from gspn.graphs.assembly import compiled
@@ -51,18 +50,14 @@ def case() -> tuple[GSPN, Batch]:
     return model, model.collate(draw_graphs(40, seed=1, sizes=(5, 20)))
 
 
-def evaluate(model: GSPN, batch: Batch) -> list[Tensor]:
-    evaluation = model(batch)
-    loss = evaluation.log_likelihood.sum() + evaluation.posteriors[..., 0].square().sum()
-    return [evaluation.log_likelihood.detach(), *torch.autograd.grad(loss, list(model.parameters()))]
-
-
 def test_without_openmp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 10)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     model, batch = case()
-    expected = evaluate(model, batch)
+    expected = values_and_gradients(model, batch)
     monkeypatch.setattr(threads, "_start", 0)
-    assert team() == Team(0, 1, threads.WORTH_A_THREAD)
-    for ours, theirs in zip(evaluate(model, batch), expected, strict=True):
+    assert team() == Team(0, 1, 10)
+    for ours, theirs in zip(values_and_gradients(model, batch), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
@@ -73,10 +68,12 @@ def test_in_a_forked_child(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "WORTH_A_THREAD", 10)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     model, batch = case()
-    expected = evaluate(model, batch)
+    expected = values_and_gradients(model, batch)
     child = os.fork()
     if child == 0:
-        close = [torch.allclose(a, b, rtol=1e-10) for a, b in zip(evaluate(model, batch), expected, strict=True)]
+        close = [
+            torch.allclose(a, b, rtol=1e-10) for a, b in zip(values_and_gradients(model, batch), expected, strict=True)
+        ]
         os._exit(0 if all(close) else 1)
     end = time.monotonic() + 120
     while True:

@@ -346,7 +346,7 @@ def test_every_prior_and_posterior_sums_to_one(seed: int, name: str, levels: int
         hierarchy = model.to(dtype).hierarchy
         batch = model.collate(draw_graphs(3, seed, missing=0.3, edge_types=types))
         evaluation = model(batch)
-        inputs = hierarchy._inputs(hierarchy.naturals(), batch.visible)
+        inputs = hierarchy.inputs(hierarchy.naturals(), batch.visible)
         priors, posteriors = climb(
             hierarchy.prior(), hierarchy.transitions(), batch, partial(posterior_at, hierarchy, inputs)
         )

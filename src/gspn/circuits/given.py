@@ -19,7 +19,7 @@ from torch import Tensor
 from gspn.attributes import Attribute, Binary, Categorical
 from gspn.circuits.distributions import Distribution, check_draws, encoded, mix, several
 from gspn.circuits.leaves import Leaves, Natural
-from gspn.circuits.templates import Template
+from gspn.circuits.templates import Template, inputs_of
 from gspn.errors import InputError
 
 _NUMBERS_AT_ONCE = 10_000_000
@@ -99,8 +99,7 @@ class Given:
         return torch.cat(parts)
 
     def _inputs(self) -> Tensor:
-        columns = zip(self.families, self.naturals, self.x.unbind(1), strict=True)
-        return self.template.join([family.log_density(natural, column) for family, natural, column in columns])[0]
+        return inputs_of(self.template, self.families, self.naturals, self.x)[0]
 
     def _parts(self, more: int = 0) -> Iterator[Given]:
         """Rows in pieces; at least one, so that an answer about no rows has a shape."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import Schema
+from gspn.circuits.leaves import Leaves, Natural
 from gspn.circuits.structure import Leaf, Sum, Unit, bottom_up, naive_bayes, walk
 
 
@@ -42,6 +43,12 @@ class Template(Protocol):
 
     def draw_leaves(self, inputs: Tensor, log_prior: Tensor, generator: torch.Generator | None) -> list[Tensor]:
         """For every attribute [N]: one leaf each, drawn jointly given the evidence."""
+
+
+def inputs_of(template: Template, families: Sequence[Leaves], naturals: Sequence[Natural], x: Tensor) -> Tensor:
+    """[levels, N, K] inputs of a template from entries x [N, d], levels as in `naturals`."""
+    columns = zip(families, naturals, x.unbind(1), strict=True)
+    return template.join([family.log_density(natural, column) for family, natural, column in columns])
 
 
 class NaiveBayes:

@@ -16,7 +16,7 @@ from gspn.circuits.leaves import GaussianLeaves, Leaves, Natural, leaves_for
 from gspn.circuits.leaves.contract import as_mapping, as_numbers, at_level, with_level
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.structure import Unit
-from gspn.circuits.templates import NaiveBayes, Template, compile_template
+from gspn.circuits.templates import NaiveBayes, Template, compile_template, inputs_of
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
@@ -150,7 +150,7 @@ class Hierarchy(nn.Module):
         levels = self._climb(naturals, visible, batch)
         with_hidden = None
         if batch.hidden is not None:
-            everything = self._inputs([at_level(natural, -1) for natural in naturals], batch.x)
+            everything = self.inputs([at_level(natural, -1) for natural in naturals], batch.x)
             root_prior = levels.at_vertices(levels.root_prior)
             log_value = self.template.log_value(everything[0], log_weight(root_prior))
             with_hidden = where_any(log_value, batch.x)
@@ -159,16 +159,15 @@ class Hierarchy(nn.Module):
     def _climb(self, naturals: list[Natural], visible: Tensor, batch: Batch) -> Levels:
         prior, transitions = self.prior(), self.transitions()
         if not isinstance(self.template, NaiveBayes):
-            return climb_circuit(self.template, self._inputs(naturals, visible), prior, transitions, batch)
+            return climb_circuit(self.template, self.inputs(naturals, visible), prior, transitions, batch)
         if not use_fast(prior, transitions, visible):
-            return reference(self._inputs(naturals, visible), None, prior, transitions, batch)
+            return reference(self.inputs(naturals, visible), None, prior, transitions, batch)
         rows, evidence = distinct_rows(visible)
-        return fast(self._inputs(naturals, rows), evidence, prior, transitions, batch)
+        return fast(self.inputs(naturals, rows), evidence, prior, transitions, batch)
 
-    def _inputs(self, naturals: list[Natural], x: Tensor) -> Tensor:
+    def inputs(self, naturals: list[Natural], x: Tensor) -> Tensor:
         """[levels, N, K] inputs of the template, levels as in `naturals`."""
-        columns = zip(self.families, naturals, x.unbind(1), strict=True)
-        return self.template.join([family.log_density(natural, column) for family, natural, column in columns])
+        return inputs_of(self.template, self.families, naturals, x)
 
     # Starting points.
 

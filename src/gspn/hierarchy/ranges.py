@@ -6,6 +6,7 @@ Which ranges, in which order, and where the rows are kept is not decided here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -61,86 +62,81 @@ def bytes_per_vertex(hierarchy: Hierarchy) -> int:
     return entries + densities + rows + inner
 
 
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """A level of a hierarchy on a stored graph."""
+
+    hierarchy: Hierarchy
+    number: int
+    natural: list[Natural]
+    graph: StoredGraph
+    below: Array
+    """[N · wide] rows of the level below; empty for level 0"""
+
+    @property
+    def is_root(self) -> bool:
+        return self.number == self.hierarchy.num_layers - 1
+
+    def vertices(self, first: int, last: int) -> Range:
+        graph, kinds = self.graph, self.hierarchy.num_edge_types
+        kind = graph.edge_type if kinds > 1 and graph.edge_type is not None else np.empty(0, np.int32)
+        row_ptr = graph.row_ptr[first : last + 1]
+        return Range(row_ptr, graph.source, kind, self.below, row_width(self.hierarchy), kinds)
+
+
 def level_over_ranges(hierarchy: Hierarchy, level: int, graph: StoredGraph, below: Array) -> Climb:
     """What computes a level for any range, `below` [N, wide] being the rows of the level below (none for level 0)."""
     natural = [at_level(natural, level) for natural in hierarchy.naturals()]
-    is_root = level == hierarchy.num_layers - 1
-    compute = _compiled_level if _is_compiled(hierarchy) else _plain_level
-    return partial(compute, hierarchy, level, natural, is_root, graph, below.reshape(-1))
+    compute = _compiled if _is_compiled(hierarchy) else _plain
+    return partial(compute, _Level(hierarchy, level, natural, graph, below.reshape(-1)))
 
 
 def _is_compiled(hierarchy: Hierarchy) -> bool:
     return isinstance(hierarchy.template, NaiveBayes) and use_fast(hierarchy.raw_prior)
 
 
-def _compiled_level(
-    hierarchy: Hierarchy,
-    level: int,
-    natural: list[Natural],
-    is_root: bool,
-    graph: StoredGraph,
-    below: Array,
-    first: int,
-    last: int,
-    x: Tensor,
-) -> tuple[Array, Tensor | None]:
+def _compiled(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, Tensor | None]:
+    hierarchy, number = level.hierarchy, level.number
     states, wide = hierarchy.num_states, row_width(hierarchy)
     distinct, evidence = distinct_rows(x)
-    number = np.arange(last - first, dtype=np.int32) if evidence is None else evidence.numpy()
-    log_density = hierarchy._inputs(natural, distinct)[0].contiguous()
+    row_of = np.arange(last - first, dtype=np.int32) if evidence is None else evidence.numpy()
+    log_density = hierarchy.inputs(level.natural, distinct)[0].contiguous()
     new = log_density.new_empty
-    rows, log_value = new((last - first, wide)), new(last - first if is_root else 0)
+    rows, log_value = new((last - first, wide)), new(last - first if level.is_root else 0)
     logs = log_density.view(-1).numpy()
     density, peak = layout.tabulate(team(), states, wide, logs)
-    vertices = _range(hierarchy, graph, below, first, last)
-    learned = _padded(hierarchy.prior(), wide), _padded(hierarchy.transitions()[max(0, level - 1) : level], wide)
+    learned = _padded(hierarchy.prior(), wide), _padded(hierarchy.transitions()[max(0, number - 1) : number], wide)
     results = rows.view(-1).numpy(), log_value.numpy()
-    posteriors_of_range(team(), vertices, number, logs, density, peak, *learned, *results)
-    return rows.numpy(), where_any(log_value, x) if is_root else None
+    posteriors_of_range(team(), level.vertices(first, last), row_of, logs, density, peak, *learned, *results)
+    return rows.numpy(), where_any(log_value, x) if level.is_root else None
 
 
-def _plain_level(
-    hierarchy: Hierarchy,
-    level: int,
-    natural: list[Natural],
-    is_root: bool,
-    graph: StoredGraph,
-    below: Array,
-    first: int,
-    last: int,
-    x: Tensor,
-) -> tuple[Array, Tensor | None]:
+def _plain(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, Tensor | None]:
     """For any template, in plain torch but for the means over neighbours, which would need a row for every edge."""
+    hierarchy = level.hierarchy
     template, vertices, wide = hierarchy.template, last - first, row_width(hierarchy)
     start = hierarchy.prior()
     sums, states = start.shape
     prior = start.expand(vertices, sums, states)
-    if level:
+    if level.number:
         kinds = hierarchy.num_edge_types
         means = start.new_empty(vertices * kinds * wide)
-        neighbours = _range(hierarchy, graph, below, first, last)
+        neighbours = level.vertices(first, last)
         means_of_range(team(), neighbours, means.numpy())
         means = means.view(vertices, kinds, wide)[..., : sums * states].unflatten(-1, (sums, states))
-        from_neighbours = torch.einsum("ntsk,tski->nsi", means, hierarchy.transitions()[level - 1])
+        from_neighbours = torch.einsum("ntsk,tski->nsi", means, hierarchy.transitions()[level.number - 1])
         alone = torch.from_numpy(np.diff(neighbours.row_ptr) == 0)[:, None, None]
         prior = torch.where(alone, prior, from_neighbours)
-    inputs = hierarchy._inputs(natural, x)[0]
+    inputs = hierarchy.inputs(level.natural, x)[0]
     peak = inputs.new_zeros(vertices, 1)
     if isinstance(template, NaiveBayes):  # see `kernels/reference`
         peak = inputs.amax(-1, keepdim=True)
     inputs, log_prior = inputs - peak, log_weight(prior)
     rows = start.new_zeros(vertices, wide)
     rows[:, : sums * states] = template.posterior(inputs, log_prior).flatten(1)
-    if not is_root:
+    if not level.is_root:
         return rows.numpy(), None
     return rows.numpy(), where_any(template.log_value(inputs, log_prior) + peak.squeeze(1), x)
-
-
-def _range(hierarchy: Hierarchy, graph: StoredGraph, below: Array, first: int, last: int) -> Range:
-    told_apart = hierarchy.num_edge_types > 1 and graph.edge_type is not None
-    kind = graph.edge_type if told_apart else np.empty(0, np.int32)
-    row_ptr = graph.row_ptr[first : last + 1]
-    return Range(row_ptr, graph.source, kind, below, row_width(hierarchy), hierarchy.num_edge_types)
 
 
 def _padded(value: Tensor, wide: int) -> Array:

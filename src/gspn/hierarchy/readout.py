@@ -20,7 +20,7 @@ from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import Leaves, leaves_for
 from gspn.circuits.leaves.contract import as_mapping, as_numbers
 from gspn.circuits.numerics import log_weight
-from gspn.circuits.templates import NaiveBayes
+from gspn.circuits.templates import NaiveBayes, inputs_of
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
@@ -92,8 +92,8 @@ class Readout(nn.Module):
     def log_prob(self, log_prior: Tensor, y: Tensor) -> Tensor:
         """[G] log P(observed targets | graph state weights); exactly 0 where none is observed."""
         if self.head == "circuit":
-            columns = zip(self.families, y.unbind(1), strict=True)
-            inputs = self.template.join([family.log_density(family.natural(), column) for family, column in columns])
+            families = self.families
+            inputs = inputs_of(self.template, families, [family.natural() for family in families], y)
             log_prob = self.template.log_value(inputs.squeeze(0), log_prior.unsqueeze(1))
         else:
             known = [
