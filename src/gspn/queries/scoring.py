@@ -67,6 +67,7 @@ def is_cheap(dataset: GraphDataset, num_levels: int, most_vertices: int, seed: i
     batch = dataset.batch(torch.arange(largest, largest + 1)) if len(dataset) else None
     if batch is None or not batch.num_vertices:
         return True
+    most_vertices = min(most_vertices, int(dataset.num_vertices_per_graph().sum()))
     roots = keyed_uniform(seed, torch.arange(batch.num_vertices), _TRIED).argsort()[:_TRIES]
     keys = Neighbourhood.of(batch).closed_walks(roots, num_levels - 1, _CHEAP_COPIES * len(roots) // most_vertices)
     if keys is None:
