@@ -1,0 +1,5 @@
+"""The paper's experiments: protocols, grids, runners on one machine or on Ray, records and reports.
+
+A run is planned from a grid (`grids`), divided into pieces of work that are keyed by their content (`work`), done by
+a runner (`local`, `on_ray`), kept as records (`records`) and shown as tables and figures (`findings`, `report`).
+"""
