@@ -38,6 +38,16 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)  # gives the lock back
 
 
+@contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Whether the lock of this file is ours for now; nobody waits."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        yield _try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _wait(path: Path, descriptor: int) -> None:
     until = time.monotonic() + _PATIENCE
     while not _try_lock(descriptor):

@@ -1,0 +1,172 @@
+"""`gspn experiment list|run|report`: the paper's experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from gspn.experiments.running import State
+
+app = typer.Typer(help="Run the paper's experiments and show what they found.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="Which experiment; `gspn experiment list` shows them.")]
+Size = Annotated[str, typer.Option("--grid", help="Which grid: small, paper, or a TOML file of your own.")]
+Data = Annotated[
+    list[str] | None, typer.Option("--data", help="Only these datasets of the grid (may be given several times).")
+]
+Models = Annotated[
+    list[str] | None, typer.Option("--model", help="Only these models of the grid (may be given several times).")
+]
+Results = Annotated[Path, typer.Option("--results", help="Folder of records and reports.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print for machines.")]
+
+
+@app.command("list")
+def show_list(as_json: AsJson = False) -> None:
+    """Show all experiments and their grids."""
+    from gspn.experiments.grids import read_grid, shipped
+
+    grids = [(name, read_grid(*name.split("/"))) for name in shipped()]
+    if as_json:
+        import json
+
+        rows = [
+            {"grid": name, "title": grid.title, "data": list(grid.data), "models": list(grid.models)}
+            for name, grid in grids
+        ]
+        typer.echo(json.dumps(rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("experiment", "grid", "what it compares", "on")
+    for name, grid in grids:
+        experiment, size = name.split("/")
+        table.add_row(experiment, size, grid.title, ", ".join(grid.data))
+    Console().print(table)
+
+
+@app.command("run")
+def run_experiment(
+    experiment: Name,
+    grid: Size = "small",
+    data: Data = None,
+    model: Models = None,
+    results: Results = Path("results"),
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes at once (default: processors).")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each.")] = 1,
+    ray: Annotated[
+        str | None, typer.Option("--ray", help='Address of a Ray cluster, or "local" to start one here.')
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option(help="Make runs again whose training failed.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment, or go on with it, and write its report."""
+    from gspn.experiments.grids import read_grid
+    from gspn.experiments.local import LocalRunner
+    from gspn.experiments.on_ray import RayRunner
+    from gspn.experiments.protocols import contests
+    from gspn.experiments.records import Records
+    from gspn.experiments.running import Runner, commit, forget_failed, run
+
+    chosen = contests(read_grid(experiment, grid), data, model)
+    records = Records(results)
+    if retry_failed:
+        forget_failed(chosen, records)
+    runner: Runner
+    if ray is None:
+        runner = LocalRunner(results, workers=workers, threads=threads, commit=commit())
+    else:
+        address = None if ray == "local" else ray
+        runner = RayRunner(results, address=address, workers=workers, threads=threads, commit=commit())
+    try:
+        with _Progress(quiet) as show:
+            failed = run(chosen, records, runner, show)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        runner.close()
+    show_report(experiment, grid, data, model, results, as_json=as_json)
+    for outcome in failed:
+        typer.echo(f"failed: {outcome.piece.label}\n{outcome.failure}", err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("report")
+def show_report(
+    experiment: Name,
+    grid: Size = "small",
+    data: Data = None,
+    model: Models = None,
+    results: Results = Path("results"),
+    latex: Annotated[bool, typer.Option("--latex", help="Print the rows of the tables for LaTeX.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of what has been found so far, complete or not."""
+    import json
+    from dataclasses import asdict
+
+    from gspn.experiments.findings import Table
+    from gspn.experiments.grids import read_grid
+    from gspn.experiments.protocols import contests
+    from gspn.experiments.records import Records
+    from gspn.experiments.report import latex_rows, write_report
+    from gspn.experiments.tables import findings
+
+    read = read_grid(experiment, grid)
+    chosen = [f"--data {name}" for name in data or ()] + [f"--model {name!r}" for name in model or ()]
+    command = " ".join(["gspn experiment run", experiment, f"--grid {grid}", *chosen])
+    found = findings(read, contests(read, data, model), Records(results), command)
+    folder = results / f"{experiment}-{Path(grid).stem}"
+    write_report(found, folder)
+    if latex:
+        for part in found.parts:
+            if isinstance(part, Table):
+                typer.echo(latex_rows(part))
+    elif as_json:
+        typer.echo(json.dumps({"folder": str(folder), **asdict(found)}))
+    else:
+        typer.echo(f"{found.done} of {found.planned} training runs; the report is in {folder / 'report.html'}")
+
+
+class _Progress:
+    """A bar with the remaining time, reckoned from the runs made so far; without a terminal, a line now and then."""
+
+    def __init__(self, quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as Remaining
+
+        self._bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("runs,"),
+            TimeElapsedColumn(),
+            TextColumn("gone,"),
+            Remaining(),
+            TextColumn("left  {task.description}"),
+            console=Console(stderr=True, quiet=quiet),
+            speed_estimate_period=24 * 3600,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, state: State) -> None:
+        description = "; ".join(state.under_way)
+        if self._task is None:
+            self._task = self._bar.add_task(description, total=state.planned, completed=state.done)
+        self._bar.update(self._task, completed=state.done, description=description)

@@ -1,0 +1,58 @@
+"""What experiments measure: the scores of a trained model on graphs that it has not learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from gspn.attributes import Continuous
+from gspn.graphs import GraphDataset
+from gspn.scores import mean_absolute_error
+from gspn.targets import Target, all_binary
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How a score is called, shown and compared."""
+
+    label: str
+    better: Literal["higher", "lower"]
+    factor: float = 1.0
+    digits: int = 2
+
+
+MEASURES: Mapping[str, Measure] = {
+    "accuracy": Measure("accuracy in %", "higher", 100.0, 1),
+    "average precision": Measure("average precision in %, mean over the tasks", "higher", 100.0, 2),
+    "mean absolute error": Measure("mean absolute error", "lower"),
+    "nll per vertex": Measure("−log density of the missing entries, nats per vertex that has some", "lower"),
+    "nll per entry": Measure("−log density, nats per missing entry", "lower", 1.0, 3),
+}
+
+
+def measure_of(target: Target) -> str:
+    """The score that predictions of a target are judged by."""
+    if isinstance(target, Continuous):
+        return "mean absolute error"
+    return "average precision" if all_binary(target) else "accuracy"
+
+
+def judge_predictions(target: Target, model: Any, inputs: Any, labels: Tensor) -> dict[str, float]:
+    """Score of anything that has `predict` and `score`: a model on graphs or a head on embeddings."""
+    measure = measure_of(target)
+    if measure == "mean absolute error":
+        return {measure: mean_absolute_error(labels.double().numpy().reshape(-1), model.predict(inputs).reshape(-1))}
+    return {measure: model.score(inputs, labels)}
+
+
+def judge_missing(
+    log_prob_missing: Callable[[GraphDataset, GraphDataset], list[Tensor]], observed: GraphDataset, truth: GraphDataset
+) -> dict[str, float]:
+    """How likely the missing entries' true values are."""
+    total = -float(torch.cat(log_prob_missing(observed, truth)).double().sum())
+    gaps = torch.isnan(observed.entries()).sum(1)
+    return {"nll per entry": total / int(gaps.sum()), "nll per vertex": total / int((gaps > 0).sum())}

@@ -1,0 +1,122 @@
+"""Protocols: which runs an experiment consists of, and which of them can be made with what is known by now.
+
+Written once for all models. A contest is one model on one fold of one dataset: all configurations are trained and
+judged on the validation graphs, then the best one is trained again, with other seeds, and judged on the test graphs.
+Selection looks at the scores of validation graphs in records of the stage "selection", which have no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gspn.errors import InputError
+from gspn.experiments.grids import Grid
+from gspn.experiments.measures import MEASURES
+from gspn.experiments.records import Record
+from gspn.experiments.runs import ASSESSMENT, SELECTION, Run
+from gspn.experiments.sources import Division, fold_digest
+
+Find = Callable[[str], Record | None]
+"""From a key to its record, or None."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The configurations of one row in one column and fold, as runs; `runs` of the winner are assessed."""
+
+    row: str
+    column: str
+    fold: int
+    measure: str
+    candidates: tuple[Run, ...]
+    runs: int
+
+    @property
+    def planned(self) -> int:
+        """Number of training runs it consists of."""
+        return (len(self.candidates) if self._is_contested else 0) + self.runs
+
+    @property
+    def _is_contested(self) -> bool:
+        """One configuration wins without being tried, unless its validation score is all that is asked for."""
+        return len(self.candidates) > 1 or not self.runs
+
+    def known(self, find: Find) -> Iterator[Run]:
+        """All its runs that are known by now, whether they have been made or not."""
+        if self._is_contested:
+            yield from self.candidates
+        yield from self.finals(find)
+
+    def finals(self, find: Find) -> tuple[Run, ...]:
+        """The runs that assess the winner; none as long as there is no winner."""
+        winner = self.winner(find)
+        if winner is None:
+            return ()
+        return tuple(_changed(winner, seed) for seed in range(self.runs))
+
+    def winner(self, find: Find) -> Run | None:
+        """The candidate with the best validation score, the first of equals; None until all are known."""
+        if not self._is_contested:
+            return self.candidates[0]
+        records = [find(run.key) for run in self.candidates]
+        if any(record is None for record in records):
+            return None
+        sign = 1.0 if MEASURES[self.measure].better == "higher" else -1.0
+        judged = [
+            (sign * record["scores"]["validation"][self.measure], -number)
+            for number, record in enumerate(records)
+            if record is not None and "error" not in record
+        ]
+        if not judged:
+            raise InputError(f"{self.row} on {self.column}, fold {self.fold}: no configuration could be trained")
+        return self.candidates[-max(judged)[1]]
+
+
+def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[str] | None = None) -> list[Contest]:
+    """All contests of an experiment, or those in the named columns and rows; loads the data to know its digest."""
+    for names, known, what in ((columns, grid.data, "dataset"), (rows, grid.models, "model")):
+        for name in names or ():
+            if name not in known:
+                raise InputError(f"the grid has no {what} {name!r}; it has {', '.join(known)}")
+    found = []
+    for column, source in grid.data.items():
+        if columns and column not in columns:
+            continue
+        dataset = source.load()
+        digest = dataset.digest()
+        for number, division in _divisions(grid, column, len(dataset.splits)):
+            digests = (digest, fold_digest(division.of(dataset)))
+            for row, entry in grid.models.items():
+                if (rows and row not in rows) or (entry.data and column not in entry.data):
+                    continue
+                candidates = tuple(
+                    Run(
+                        question=grid.question,
+                        source=source,
+                        division=division,
+                        digests=digests,
+                        model=entry.system,
+                        settings=settings,
+                        head=head,
+                        seed=0,
+                        stage=SELECTION,
+                        mask_seed=grid.protocol.mask_seed if grid.question == "fill" else None,
+                    )
+                    for settings, head in entry.configurations(column)
+                )
+                found.append(Contest(row, column, number, grid.measure, candidates, grid.protocol.runs))
+    return found
+
+
+def _divisions(grid: Grid, column: str, published: int) -> list[tuple[int, Division]]:
+    protocol, chosen = grid.protocol, grid.data[column].folds
+    if protocol.division == "hold-out":
+        return [(0, Division(None, protocol.test, protocol.validation, protocol.seed))]
+    if not published:
+        raise InputError(f"{column} has no published folds; the protocol's division can be 'hold-out'")
+    return [(number, Division(number)) for number in (range(published) if chosen is None else chosen)]
+
+
+def _changed(winner: Run, seed: int) -> Run:
+    return replace(winner, seed=seed, stage=ASSESSMENT)

@@ -1,0 +1,72 @@
+"""Results in a folder: one JSON record a training run, written atomically; claims and checkpoints of work under way.
+
+FOLDER/records/ab/abcdef….json    what was found, by key
+FOLDER/.work/                     locks and checkpoints, of no use once the records are there
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gspn.datasets.locks import claimed
+from gspn.errors import InputError
+from gspn.training.files import replace_file
+
+Record = dict[str, Any]
+
+
+class Records:
+    """The records in a folder. Nothing is kept in memory but what has been read once: records never change."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self._read: dict[str, Record] = {}
+
+    def get(self, key: str) -> Record | None:
+        """The record with this key, or None while there is none."""
+        if key not in self._read:
+            path = self._path(key)
+            try:
+                self._read[key] = json.loads(path.read_text())
+            except FileNotFoundError:
+                return None
+            except ValueError as error:
+                raise InputError(f"{path} is damaged ({error}); remove it, and its run is made again") from error
+        return self._read[key]
+
+    def put(self, record: Mapping[str, Any]) -> None:
+        path = self._path(record["key"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+
+    def forget(self, key: str) -> None:
+        """Remove a record, so that its run is made again."""
+        self._path(key).unlink(missing_ok=True)
+        self._read.pop(key, None)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / "records" / key[:2] / f"{key}.json"
+
+    @contextmanager
+    def claim(self, key: str) -> Iterator[Path | None]:
+        """A folder for the work on a piece, or None while another process works on it; it ends with its holder."""
+        work = self.folder / ".work"
+        work.mkdir(parents=True, exist_ok=True)
+        (work / ".gitignore").write_text("*\n")
+        with claimed(work / f"{key}.lock") as ours:
+            if not ours:
+                yield None
+                return
+            folder = work / key
+            folder.mkdir(exist_ok=True)
+            yield folder
+
+    def clear(self, key: str) -> None:
+        """The piece is finished: its checkpoints are of no use any more. Its lock stays, others may be waiting."""
+        shutil.rmtree(self.folder / ".work" / key, ignore_errors=True)

@@ -1,0 +1,114 @@
+"""The way through an experiment: hand out what can be done, take in what was found, until nothing is left.
+
+What is to be done follows from the contests and the records alone, so a killed run goes on by being started again, and
+two runs at once share the work.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gspn.experiments.protocols import Contest
+from gspn.experiments.records import Record, Records
+from gspn.experiments.runs import Piece, Run, pieces_of
+
+_PAUSE = 2.0
+"""Seconds after which pieces that others are working on are looked at again."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a piece: records, or None while another process is making them, or what went wrong."""
+
+    piece: Piece
+    records: list[Record] | None = None
+    failure: str | None = None
+
+
+class Runner(Protocol):
+    """Works on several pieces at once."""
+
+    @property
+    def capacity(self) -> int:
+        """How many pieces it takes at once."""
+
+    def submit(self, piece: Piece) -> None:
+        """Begin to work on a piece."""
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        """What has been finished by now, after waiting at most so long for the first."""
+
+    def close(self) -> None:
+        """Stop all work at once; what is under way goes on from its checkpoints the next time."""
+
+
+@dataclass(frozen=True)
+class State:
+    """How far it is: training runs made and planned, and what is being worked on."""
+
+    done: int
+    planned: int
+    under_way: tuple[str, ...]
+
+
+def run(
+    contests: Sequence[Contest], records: Records, runner: Runner, show: Callable[[State], None] = lambda state: None
+) -> list[Outcome]:
+    """Make all runs that are not there yet. Returns the pieces that failed; all others have been made nevertheless."""
+    under_way: dict[str, Piece] = {}
+    failed: dict[str, Outcome] = {}
+    planned = sum(contest.planned for contest in contests)
+    while True:
+        known = _unique(run for contest in contests for run in contest.known(records.get))
+        todo = [run for run in known if records.get(run.key) is None]
+        # Runs that are not known yet, because their selection is under way, are planned but not done.
+        show(State(_made(contests, records), planned, tuple(piece.label for piece in under_way.values())))
+        ready = [piece for piece in pieces_of(todo) if piece.key not in under_way and piece.key not in failed]
+        for piece in ready[: max(0, runner.capacity - len(under_way))]:
+            runner.submit(piece)
+            under_way[piece.key] = piece
+        if not under_way:
+            return list(failed.values())
+        for outcome in runner.wait(_PAUSE):
+            del under_way[outcome.piece.key]
+            for record in outcome.records or ():
+                if records.get(record["key"]) is None:  # made on a machine that does not share this folder
+                    records.put(record)
+            if outcome.failure is not None:
+                failed[outcome.piece.key] = outcome
+
+
+def _made(contests: Iterable[Contest], records: Records) -> int:
+    return sum(records.get(run.key) is not None for contest in contests for run in contest.known(records.get))
+
+
+def _unique(runs: Iterable[Run]) -> list[Run]:
+    return list({run.key: run for run in runs}.values())
+
+
+def commit() -> str | None:
+    """The commit of the code that is running, if it is a working copy; it is recorded with the results."""
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
+def forget_failed(contests: Iterable[Contest], records: Records) -> None:
+    """Remove the records of runs whose training failed, so that they are made again."""
+    for contest in contests:
+        for run in contest.candidates:
+            record = records.get(run.key)
+            if record is not None and "error" in record:
+                records.forget(run.key)

@@ -1,0 +1,89 @@
+"""The graphs of an experiment: a dataset by name, how many of its graphs, and how they are divided."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gspn import datasets
+from gspn.errors import InputError
+from gspn.graphs import GraphDataset
+from gspn.graphs.draws import keyed_generator
+from gspn.graphs.splits import Fold, holdout
+
+_LABELS = 1
+"""Names the stream of random numbers that chooses which training graphs keep their labels."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset of an experiment, which is a column of its table.
+
+    graphs:
+        Use so many graphs, spread evenly over the dataset (None: all).
+    folds:
+        Numbers of the published folds (None: all of them).
+    labels:
+        Number of training graphs whose labels may be learned from (None: all).
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    graphs: int | None = None
+    folds: tuple[int, ...] | None = None
+    labels: int | None = None
+
+    def load(self) -> GraphDataset:
+        return _loaded(self.name, tuple(sorted(self.options.items())), self.graphs)
+
+
+@lru_cache(maxsize=2)  # the pieces of work of one dataset follow each other
+def _loaded(name: str, options: tuple[tuple[str, Any], ...], graphs: int | None) -> GraphDataset:
+    dataset = datasets.load(name, progress=False, **dict(options))
+    if graphs is None or graphs >= len(dataset):
+        return dataset
+    return dataset[torch.linspace(0, len(dataset) - 1, graphs).round().long()]
+
+
+@dataclass(frozen=True)
+class Division:
+    """How the graphs are divided: one of the published folds, or drawn anew as a hold-out."""
+
+    published: int | None = None
+    test: float = 0.1
+    validation: float = 0.1
+    seed: int = 0
+
+    def of(self, dataset: GraphDataset) -> Fold:
+        if self.published is None:
+            return holdout(len(dataset), test=self.test, validation=self.validation, seed=self.seed)
+        if self.published >= len(dataset.splits):
+            raise InputError(f"there is no published fold {self.published}, only {len(dataset.splits)} of them")
+        return dataset.splits[self.published]
+
+    def spec(self) -> dict[str, Any]:
+        """What makes it this division."""
+        if self.published is not None:
+            return {"published": self.published}
+        return {"test": self.test, "validation": self.validation, "seed": self.seed}
+
+
+def labelled(train: Tensor, labels: int | None, seed: int) -> Tensor:
+    """Which of the training graphs keep their labels: the same for all models."""
+    if labels is None or labels >= len(train):
+        return train
+    chosen = torch.randperm(len(train), generator=keyed_generator(seed, _LABELS))[:labels]
+    return train[chosen.sort().values]
+
+
+def fold_digest(fold: Fold) -> str:
+    content = hashlib.blake2b(digest_size=8)
+    for part in (fold.train, fold.validation, fold.test):
+        content.update(len(part).to_bytes(8, "little") + part.long().numpy().tobytes())
+    return content.hexdigest()
