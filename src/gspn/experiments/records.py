@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from gspn.errors import InputError
 from gspn.training.files import replace_file
 
 Record = dict[str, Any]
+
+_PLAIN_LIST = re.compile(r"\[\s+([^\[\]{}\"]*?)\s+\]")
+"""A list of numbers, which needs one line and not one for each."""
 
 
 class Records:
@@ -43,7 +47,9 @@ class Records:
     def put(self, record: Mapping[str, Any]) -> None:
         path = self._path(record["key"])
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+        text = json.dumps(record, indent=1, allow_nan=False)
+        text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+        replace_file(path, f"{text}\n".encode())
 
     def forget(self, key: str) -> None:
         """Remove a record, so that its run is made again."""
