@@ -21,8 +21,8 @@ from gspn.training.files import replace_file
 
 Record = dict[str, Any]
 
-_PLAIN_LIST = re.compile(r"\[\s+([^\[\]{}\"]*?)\s+\]")
-"""A list of numbers, which needs one line and not one for each."""
+_PLAIN_LIST = re.compile(r"\[\n([^\[\]{}\"]*)\n *\]")
+"""A list of numbers, which needs one line and not one for each. No text has such line breaks, JSON escapes them."""
 
 
 class Records:
