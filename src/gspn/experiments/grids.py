@@ -68,8 +68,10 @@ class Entry:
         The columns it takes part in (empty: all).
     instead:
         By column, settings that replace those of `settings`, `search`, `head` and `head_search` there.
+    runs:
+        Final runs on each fold (None: as many as the protocol says).
     published:
-        How the row is called in the paper's table, if it is there.
+        How the row is called in the paper's table, if not as here.
     """
 
     system: str
@@ -79,6 +81,7 @@ class Entry:
     head_search: Mapping[str, Any] = field(default_factory=dict)
     data: tuple[str, ...] = ()
     instead: Mapping[str, Any] = field(default_factory=dict)
+    runs: int | None = None
     published: str | None = None
 
     def configurations(self, column: str) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:

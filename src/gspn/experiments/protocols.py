@@ -105,7 +105,8 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
                     )
                     for settings, head in entry.configurations(column)
                 )
-                found.append(Contest(row, column, number, grid.measure, candidates, grid.protocol.runs))
+                runs = grid.protocol.runs if entry.runs is None else entry.runs
+                found.append(Contest(row, column, number, grid.measure, candidates, runs))
     return found
 
 
