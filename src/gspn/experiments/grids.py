@@ -36,6 +36,9 @@ from gspn.experiments.measures import MEASURES
 from gspn.experiments.sources import Source
 from gspn.experiments.systems import ABILITIES, EMBEDS, FILLS, PREDICTS, check_settings
 
+QUESTIONS = {"predict": PREDICTS, "fill": FILLS, "time": PREDICTS, "draw": FILLS}
+"""What is asked, and what a system without a head must be able to do for that."""
+
 _SHIPPED = files("gspn.experiments") / "grids"
 
 
@@ -48,8 +51,6 @@ class Protocol:
         `test` and `validation` (of the rest) from `seed`.
     runs:
         Final runs of the selected configuration on each fold; 0 for studies that look at validation scores alone.
-    mask_seed:
-        Seed of the missing entries, for the question "fill".
     """
 
     division: str = "published"
@@ -57,7 +58,6 @@ class Protocol:
     test: float = 0.1
     validation: float = 0.1
     seed: int = 0
-    mask_seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Grid:
-    """One file: an experiment in one size."""
+    """One file: an experiment in one size.
+
+    question:
+        "predict" targets, "fill" missing entries, "time" training steps, "draw" what replaced atoms change.
+    asked:
+        What the question itself needs to know: for "fill" the `mask_seed`, for "draw" the `molecules`.
+    paper:
+        The published table that stands beside ours.
+    figures:
+        "curves" of the validation loss, scores against "levels".
+    """
 
     title: str
     question: str
@@ -106,6 +116,7 @@ class Grid:
     data: Mapping[str, Source]
     models: Mapping[str, Entry]
     measure: str
+    asked: Mapping[str, Any] = field(default_factory=dict)
     paper: str | None = None
     figures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -156,15 +167,16 @@ def parse_grid(text: str, name: str) -> Grid:
 
 
 def _check(grid: Grid, where: str) -> None:
-    if grid.question not in ("predict", "fill"):
-        raise InputError(f"{where}: question must be 'predict' or 'fill', got {grid.question!r}")
+    if grid.question not in QUESTIONS:
+        raise InputError(f"{where}: question must be one of {', '.join(QUESTIONS)}, got {grid.question!r}")
+    _check_asked(grid, where)
     if grid.protocol.division not in ("published", "hold-out"):
         raise InputError(f"{where}: division must be 'published' or 'hold-out', got {grid.protocol.division!r}")
     if grid.measure not in MEASURES:
         raise InputError(f"{where}: there is no measure {grid.measure!r}; there are {', '.join(MEASURES)}")
     for row, entry in grid.models.items():
         here = f"{where}, [models.{row}]"
-        needed = FILLS if grid.question == "fill" else PREDICTS if entry.head is None else EMBEDS
+        needed = QUESTIONS[grid.question] if entry.head is None else EMBEDS
         strangers = sorted(({*entry.data} | {*entry.instead}) - {*grid.data})
         if strangers:
             raise InputError(f"{here}: there is no [data.{strangers[0]}]")
@@ -178,6 +190,17 @@ def _check(grid: Grid, where: str) -> None:
                     raise InputError(f"{here}: {error}") from error
         if needed not in ABILITIES[entry.system]:
             raise InputError(f"{here}: {entry.system} is not a system that {needed}")
+
+
+def _check_asked(grid: Grid, where: str) -> None:
+    known: dict[str, dict[str, type]] = {"fill": {"mask_seed": int}, "draw": {"molecules": list}}
+    needed = known.get(grid.question, {})
+    if {key: type(value) for key, value in grid.asked.items()} != needed:
+        wanted = ", ".join(f"{key} ({kind.__name__})" for key, kind in needed.items()) or "nothing"
+        raise InputError(f"{where}, [asked]: the question '{grid.question}' needs {wanted}, got {dict(grid.asked)}")
+    for molecule in grid.asked.get("molecules", ()):
+        if not isinstance(molecule, dict) or {*molecule} != {"smiles", "edited"}:
+            raise InputError(f"{where}, [asked]: a molecule has smiles and edited, got {molecule!r}")
 
 
 def _check_head(head: Mapping[str, Any]) -> None:

@@ -101,7 +101,7 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
                         head=head,
                         seed=0,
                         stage=SELECTION,
-                        mask_seed=grid.protocol.mask_seed if grid.question == "fill" else None,
+                        asked=grid.asked,
                     )
                     for settings, head in entry.configurations(column)
                 )

@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from gspn.experiments.sources import Division, Source
+from gspn.errors import InputError
+from gspn.experiments.sources import Division, Source, fold_digest
+from gspn.graphs import GraphDataset
+from gspn.graphs.splits import Fold
 
 RESULTS_VERSION = 1
 """Raised by hand when numbers change though no configuration does; all records of before are then made again."""
@@ -37,7 +40,8 @@ class Run:
     head: Mapping[str, Any] | None
     seed: int
     stage: str
-    mask_seed: int | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """What the question itself needs to know: the seed of a mask, molecules to be drawn."""
 
     def identity(self) -> dict[str, Any]:
         """All that decides its numbers, as plain JSON."""
@@ -53,8 +57,15 @@ class Run:
             "head": None if self.head is None else dict(self.head),
             "seed": self.seed,
             "stage": self.stage,
-            "mask seed": self.mask_seed,
+            "asked": dict(self.asked),
         }
+
+    def fold(self, dataset: GraphDataset) -> Fold:
+        """The division of the dataset, which must be the one that was planned."""
+        fold = self.division.of(dataset)
+        if fold_digest(fold) != self.digests[1]:
+            raise InputError(f"{self.source.name} is divided differently here than where the run was planned")
+        return fold
 
     @cached_property
     def key(self) -> str:

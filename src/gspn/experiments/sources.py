@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -40,12 +41,12 @@ class Source:
     labels: int | None = None
 
     def load(self) -> GraphDataset:
-        return _loaded(self.name, tuple(sorted(self.options.items())), self.graphs)
+        return _loaded(self.name, json.dumps(self.options, sort_keys=True), self.graphs)
 
 
 @lru_cache(maxsize=2)  # the pieces of work of one dataset follow each other
-def _loaded(name: str, options: tuple[tuple[str, Any], ...], graphs: int | None) -> GraphDataset:
-    dataset = datasets.load(name, progress=False, **dict(options))
+def _loaded(name: str, options: str, graphs: int | None) -> GraphDataset:
+    dataset = datasets.load(name, progress=False, **json.loads(options))
     if graphs is None or graphs >= len(dataset):
         return dataset
     return dataset[torch.linspace(0, len(dataset) - 1, graphs).round().long()]

@@ -1,0 +1,115 @@
+"""The question "predict": how well a model predicts targets, alone or by heads on its embeddings.
+
+What a run may see is decided here: one of the stage "selection" is given graphs in which test labels do not exist.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import gspn
+from gspn.errors import InputError
+from gspn.experiments import systems
+from gspn.experiments.curves import curve_of
+from gspn.experiments.measures import judge_predictions
+from gspn.experiments.records import Record
+from gspn.experiments.runs import ASSESSMENT, Run
+from gspn.experiments.sources import labelled
+from gspn.graphs import GraphDataset
+from gspn.targets import Target
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The graphs of one run, and which of the training graphs have labels; `test` is None during selection."""
+
+    target: Target
+    train: GraphDataset
+    labelled: Tensor
+    validation: GraphDataset
+    test: GraphDataset | None
+
+    def judged(self) -> Iterator[tuple[str, GraphDataset]]:
+        yield "validation", self.validation
+        if self.test is not None:
+            yield "test", self.test
+
+
+def predict(runs: Sequence[Run], place: Path) -> list[Record]:
+    """What the runs found, which differ in their heads alone."""
+    return [_directly(runs[0], place)] if runs[0].head is None else _by_heads(runs, place)
+
+
+def _directly(run: Run, place: Path) -> Record:
+    parts = _parts(run)
+    start = time.perf_counter()
+    model = systems.build(run.model, run.settings, parts.train, run.seed)
+    training = parts.train[parts.labelled]
+    model = systems.fit(run.model, model, training, parts.validation, place / "model.safetensors")
+    seconds = {"model": time.perf_counter() - start}
+    scores = {name: judge_predictions(parts.target, model, graphs, _labels(graphs)) for name, graphs in parts.judged()}
+    return {"scores": scores, "curves": {"model": curve_of(model)}, "seconds": seconds}
+
+
+def _by_heads(runs: Sequence[Run], place: Path) -> list[Record]:
+    parts = _parts(runs[0])
+    start = time.perf_counter()
+    model = systems.build(runs[0].model, runs[0].settings, parts.train, runs[0].seed)
+    model = systems.fit(runs[0].model, model, parts.train, parts.validation, place / "model.safetensors")
+    seconds = {"model": time.perf_counter() - start}
+    training = parts.train[parts.labelled]
+    embeddings = {name: model.embed(graphs) for name, graphs in [("train", training), *parts.judged()]}
+    start = time.perf_counter()
+    heads = gspn.DeepSets.fit_many(
+        [{**(run.head or {}), "seed": run.seed} for run in runs],
+        embeddings["train"],
+        _labels(training),
+        validation=(embeddings["validation"], _labels(parts.validation)),
+        target=parts.target,
+        progress=False,
+    )
+    seconds["heads"] = time.perf_counter() - start
+    return [
+        {
+            "scores": {
+                name: judge_predictions(parts.target, head, embeddings[name], _labels(graphs))
+                for name, graphs in parts.judged()
+            },
+            "curves": {"model": curve_of(model), "head": curve_of(head)},
+            "seconds": seconds,
+        }
+        if hasattr(head, "weights_")
+        else {"error": "the head's loss became no number", "scores": {}, "curves": {}, "seconds": seconds}
+        for head in heads
+    ]
+
+
+def _parts(run: Run) -> Parts:
+    dataset = run.source.load()
+    if dataset.target is None or dataset.y is None:
+        raise InputError(f"{run.source.name} has no target to predict")
+    fold = run.fold(dataset)
+    seen = dataset
+    if run.stage != ASSESSMENT:
+        y = dataset.y[dataset.positions].double().clone()
+        y[fold.test] = torch.nan
+        seen = dataset.with_targets(y, "graph")
+    chosen = labelled(fold.train, run.source.labels, run.division.seed)
+    return Parts(
+        dataset.target,
+        seen[fold.train],
+        torch.isin(fold.train, chosen).nonzero().squeeze(1),
+        seen[fold.validation],
+        seen[fold.test] if run.stage == ASSESSMENT else None,
+    )
+
+
+def _labels(graphs: GraphDataset) -> Tensor:
+    assert graphs.y is not None
+    return graphs.y[graphs.positions]
