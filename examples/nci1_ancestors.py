@@ -22,7 +22,7 @@ from gspn import baselines
 
 MODELS: dict[str, dict[str, Any]] = {
     "CGMM": {"num_layers": 8, "num_states": 20, "context": 1, "em_steps": 20},
-    "ECGMM": {"num_layers": 6, "num_states": 20, "num_edge_states": 5, "em_steps": 15},
+    "ECGMM": {"num_layers": 6, "num_states": 20, "num_edge_states": 2, "em_steps": 30},
     "ICGMM": {"num_layers": 6, "sweeps": 20, "pseudo_count": 0.01},
 }
 PAPER = {"CGMM": 76.2, "ECGMM": 78.5, "ICGMM": 77.6}

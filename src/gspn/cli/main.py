@@ -52,3 +52,7 @@ def main() -> None:
             raise
         typer.echo(f"error: {error}", err=True)
         sys.exit(MISUSED)
+
+
+if __name__ == "__main__":
+    main()

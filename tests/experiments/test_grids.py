@@ -1,0 +1,129 @@
+"""Grids: what is read, what is refused, and that everything shipped is right."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from small_experiments import FILL, PREDICT
+
+from gspn.errors import GSPNError
+from gspn.experiments.grids import parse_grid, read_grid, shipped
+from gspn.experiments.published import PUBLISHED
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_grid_is_read_and_its_rows_are_found_in_the_paper(name: str) -> None:
+    grid = read_grid(*name.split("/"))
+    assert grid.models
+    assert grid.data
+    if grid.paper is not None and grid.question != "time":
+        table = PUBLISHED[grid.paper]
+        assert {entry.published or row for row, entry in grid.models.items()} & set(table)
+        assert set(grid.data) <= set(next(iter(table.values())))
+
+
+def test_each_experiment_of_the_paper_has_a_small_grid() -> None:
+    experiments = {name.split("/")[0] for name in shipped() if name.endswith("/small")}
+    assert experiments >= {
+        "missing-data",
+        "graph-classification",
+        "scarce-supervision",
+        "scarce-continuous",
+        "scarce-muv",
+        "shortcut-ablation",
+        "levels",
+        "time-comparison",
+        "heat-maps",
+    }
+
+
+def test_the_paper_grids_have_the_paper_numbers_of_configurations() -> None:
+    """Products of the lists in the appendix: 4·2 mixtures; 3·4·2 models times 4·2 heads."""
+    missing = read_grid("missing-data", "paper").models
+    assert len(missing["GMM"].configurations("benzene")) == len(missing["GSPN_U"].configurations("benzene")) == 8
+    classification = read_grid("graph-classification", "paper").models
+    assert len(classification["GSPN_U+DS"].configurations("NCI1")) == 24 * 8
+    scarce = read_grid("scarce-supervision", "paper").models
+    assert len(scarce["GSPN_U+DS"].configurations("benzene")) == (4 * 3 * 2) * (4 * 2 * 2)
+    assert len(scarce["GIN"].configurations("benzene")) == 3 * 2 * 2 * 3 * 2 * 2
+
+
+def test_configurations_are_all_combinations_with_heads_of_one_model_together() -> None:
+    configurations = parse_grid(PREDICT, "toy").models["GSPN_U+DS"].configurations("TOY")
+    assert [(model["num_states"], head and head["pooling"]) for model, head in configurations] == [
+        (2, "sum"),
+        (2, "mean"),
+        (3, "sum"),
+        (3, "mean"),
+    ]
+    assert all(model["num_layers"] == 2 and head == {**(head or {}), "hidden": 4} for model, head in configurations)
+
+
+def test_none_and_dots_in_a_search() -> None:
+    text = PREDICT + (
+        '[models.GIN]\nsystem = "GIN"\nsettings = { network = { num_layers = 2 } }\n'
+        'search = { "network.hidden" = [8, 16], clip = ["none", 1.0] }\n'
+    )
+    found = [settings for settings, _ in parse_grid(text, "toy").models["GIN"].configurations("TOY")]
+    assert found[0] == {"network": {"num_layers": 2, "hidden": 8}, "clip": None}
+    assert [(each["network"]["hidden"], each["clip"]) for each in found] == [(8, None), (8, 1.0), (16, None), (16, 1.0)]
+
+
+def test_settings_of_a_column_replace_those_of_the_row() -> None:
+    text = PREDICT + "[models.GSPN_S.instead.TOY]\nsettings = { epochs = 7 }\nsearch = { num_states = [5] }\n"
+    ((settings, head),) = parse_grid(text, "toy").models["GSPN_S"].configurations("TOY")
+    assert head is None
+    assert (settings["epochs"], settings["num_states"], settings["lr"]) == (7, 5, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("runs = 2", "runs = 2\nrnus = 3", "[protocol]: unknown key rnus"),
+        ("runs = 2", 'runs = "two"', "runs must be int, got 'two'"),
+        ("runs = 2", "runs = true", "runs must be int"),
+        ('question = "predict"', 'question = "guess"', "question must be one of predict, fill, time, draw"),
+        ('measure = "accuracy"', 'measure = "acuracy"', "no measure 'acuracy'"),
+        ('measure = "accuracy"', "", "measure is missing"),
+        ('division = "published"', 'division = "random"', "division must be"),
+        ('system = "Constant"', 'system = "Konstant"', "[models.Constant]: there is no system 'Konstant'"),
+        (
+            "num_graph_states = 4",
+            "num_graph_sates = 4",
+            "[models.GSPN_S]: SupervisedGSPN has no setting num_graph_sates",
+        ),
+        ("num_states = [2, 3]", "num_states = 2", "every entry of search must be a list"),
+        ("num_states = [2, 3]", "num_states = []", "every entry of search must be a list"),
+        ("hidden = 4", "hiden = 4", "[models.GSPN_U+DS]: head:"),
+        ("hidden = 4", "hidden = 0", "hidden must be"),
+        ("[data.TOY]", "[data.TOY]\ngraps = 3", "[data.TOY]: unknown key graps"),
+        ('system = "Constant"', 'system = "Constant"\ndata = ["TOI"]', "[models.Constant]: there is no [data.TOI]"),
+        ('system = "Constant"', 'system = "GSPN"', "[models.Constant]: GSPN is not a system that predicts"),
+        ("[data.TOY]", "", "there is no [data.NAME]"),
+        ("title", "title = = ", "grid toy"),
+        ("[data.TOY]", "[asked]\nmask_seed = 1\n[data.TOY]", "the question 'predict' needs nothing"),
+    ],
+)
+def test_a_wrong_grid_is_refused_with_its_place(old: str, new: str, complaint: str) -> None:
+    assert old in PREDICT
+    with pytest.raises(GSPNError, match=re.escape(complaint)):
+        parse_grid(PREDICT.replace(old, new), "toy")
+
+
+def test_a_question_that_needs_more_says_so() -> None:
+    with pytest.raises(GSPNError, match=re.escape("the question 'fill' needs mask_seed (int)")):
+        parse_grid(FILL.replace("mask_seed = 0", ""), "toy")
+
+
+def test_grids_come_from_the_package_or_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(FILL)
+    assert read_grid("whatever", str(path)) == parse_grid(FILL, "own")
+    with pytest.raises(GSPNError, match="cannot read the grid"):
+        read_grid("whatever", str(tmp_path / "absent.toml"))
+    with pytest.raises(GSPNError, match="there is no grid missing-data/huge"):
+        read_grid("missing-data", "huge")
+    with pytest.raises(GSPNError, match="there is no grid"):
+        read_grid("../secrets", "small")

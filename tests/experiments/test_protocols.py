@@ -1,0 +1,200 @@
+"""Protocols: who is selected, what is assessed, and that nothing of the test graphs reaches the selection."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_experiments import FILL, PREDICT
+
+from gspn.errors import GSPNError
+from gspn.experiments import predicting, sources
+from gspn.experiments.grids import Grid, parse_grid
+from gspn.experiments.protocols import Contest, contests
+from gspn.experiments.records import Records
+from gspn.experiments.runs import ASSESSMENT, SELECTION, Piece, pieces_of
+from gspn.experiments.work import perform
+from gspn.graphs import GraphDataset
+
+
+def contest(toy: Path, row: str = "GSPN_S", text: str = PREDICT) -> Contest:
+    return next(found for found in contests(parse_grid(text, "toy")) if found.row == row)
+
+
+def record(score: float | None) -> dict[str, Any]:
+    if score is None:
+        return {"error": "it diverged", "scores": {}}
+    return {"scores": {"validation": {"accuracy": score, "nll per vertex": score}}}
+
+
+def judged(one: Contest, scores: list[float | None]) -> Any:
+    known = {run.key: record(score) for run, score in zip(one.candidates, scores, strict=True)}
+    return known.get
+
+
+def test_contests_are_rows_times_columns_times_folds(toy: Path) -> None:
+    grid = parse_grid(PREDICT, "toy")
+    found = contests(grid)
+    assert [(one.fold, one.row) for one in found] == [(fold, row) for fold in (0, 1) for row in grid.models]
+    # The constant has one configuration, which wins untried; the others train all candidates and two finals.
+    assert [one.planned for one in found] == [2, 4, 6] * 2
+    assert [one.row for one in contests(grid, rows=["GSPN_S"])] == ["GSPN_S"] * 2
+    with pytest.raises(GSPNError, match="the grid has no model 'GPSN'"):
+        contests(grid, rows=["GPSN"])
+    with pytest.raises(GSPNError, match="the grid has no dataset 'COLLAB'"):
+        contests(grid, columns=["COLLAB"])
+
+
+def test_the_best_on_the_validation_graphs_wins_and_the_first_of_equals(toy: Path) -> None:
+    one = contest(toy)
+    assert one.winner(judged(one, [0.5, 0.7])) is one.candidates[1]
+    assert one.winner(judged(one, [0.7, 0.5])) is one.candidates[0]
+    assert one.winner(judged(one, [0.7, 0.7])) is one.candidates[0]
+    assert one.winner(judged(one, [None, 0.1])) is one.candidates[1], "what could not be trained does not win"
+    with pytest.raises(GSPNError, match="no configuration could be trained"):
+        one.winner(judged(one, [None, None]))
+    fill = contest(toy, "GMM", FILL)
+    assert fill.winner(judged(fill, [2.0, 1.0])) is fill.candidates[1], "of a likelihood's negative the lowest wins"
+
+
+def test_there_are_no_finals_before_all_candidates_are_judged(toy: Path) -> None:
+    one = contest(toy)
+    first = {one.candidates[0].key: record(0.9)}
+    assert one.winner(first.get) is None
+    assert one.finals(first.get) == ()
+    assert list(one.known(first.get)) == list(one.candidates)
+    finals = one.finals(judged(one, [0.9, 0.1]))
+    assert [run.seed for run in finals] == [0, 1]
+    assert {run.stage for run in finals} == {ASSESSMENT}
+    assert all(run.settings == one.candidates[0].settings for run in finals)
+    assert {run.stage for run in one.candidates} == {SELECTION}
+
+
+def test_a_study_without_finals_trains_even_a_single_candidate(toy: Path) -> None:
+    one = contest(toy, "Constant", PREDICT.replace("runs = 2", "runs = 0"))
+    assert one.planned == 1
+    assert list(one.known({}.get)) == list(one.candidates)
+    assert one.finals(judged(one, [0.5])) == ()
+
+
+def test_heads_of_one_model_are_one_piece_of_work(toy: Path) -> None:
+    candidates = contest(toy, "GSPN_U+DS").candidates
+    assert [len(piece.runs) for piece in pieces_of(candidates)] == [2, 2]
+    assert len({run.key for run in candidates}) == 4
+
+
+def test_keys_say_what_decides_the_numbers_and_nothing_else(toy: Path) -> None:
+    run = contest(toy).candidates[0]
+    assert run.key == dataclasses.replace(run).key
+    for change in (
+        {"seed": 1},
+        {"stage": ASSESSMENT},
+        {"settings": {**run.settings, "lr": 0.06}},
+        {"digests": ("other data", run.digests[1])},
+        {"digests": (run.digests[0], "another fold")},
+        {"source": dataclasses.replace(run.source, labels=5)},
+        {"model": "GSPN"},
+    ):
+        assert dataclasses.replace(run, **change).key != run.key, change  # type: ignore[arg-type]
+    elsewhere = dataclasses.replace(run, source=dataclasses.replace(run.source, folds=(0,)))
+    assert elsewhere.key == run.key, "which other folds are run changes nothing here"
+
+
+def test_a_raised_version_makes_everything_again(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contest(toy).candidates[0].key
+    monkeypatch.setattr("gspn.experiments.runs.RESULTS_VERSION", 10**6)
+    assert contest(toy).candidates[0].key != before
+
+
+# Leaks.
+
+
+def selection(grid: Grid, folder: Path) -> dict[str, Any]:
+    """Validation scores and curves of all candidates of the first fold."""
+    found = {}
+    for one in contests(grid):
+        if one.fold == 0 and one.row != "Constant":
+            for piece in pieces_of(one.candidates):
+                for number, made in enumerate(perform(piece, folder) or ()):
+                    found[one.row, piece.runs[number].settings["num_states"], number] = (made["scores"], made["curves"])
+    return found
+
+
+def with_other_test_labels(dataset: GraphDataset) -> GraphDataset:
+    """The labels of the first fold's test graphs turned round."""
+    assert dataset.y is not None
+    y = dataset.y[dataset.positions].double().clone()
+    test = dataset.splits[0].test
+    y[test] = 1 - y[test]
+    return dataset.with_targets(y, "graph")
+
+
+def depends_on_test_labels(grid: Grid, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    before = selection(grid, folder / "before")
+    load = sources.Source.load
+    with monkeypatch.context() as patch:
+        patch.setattr(sources.Source, "load", lambda source: with_other_test_labels(load(source)))
+        after = selection(grid, folder / "after")
+    return before != after
+
+
+def test_selection_does_not_see_test_labels(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not depends_on_test_labels(parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
+
+
+def test_a_planted_leak_is_caught(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Someone validates on the test graphs: the check above must notice."""
+    proper = predicting._parts
+
+    def leaky(run: Any) -> Any:
+        parts = proper(run)
+        dataset = run.source.load()
+        return dataclasses.replace(parts, validation=dataset[run.fold(dataset).test])
+
+    monkeypatch.setattr(predicting, "_parts", leaky)
+    assert depends_on_test_labels(parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
+
+
+def test_test_labels_do_not_exist_during_selection(toy: Path) -> None:
+    """Even a model that looks at more graphs than it is given finds nothing."""
+    run = contest(toy).candidates[0]
+    fold = run.fold(run.source.load())
+    parts = predicting._parts(run)
+    assert parts.test is None
+    for graphs in (parts.train, parts.validation):
+        assert graphs.y is not None
+        assert torch.isnan(graphs.y[fold.test]).all()
+        assert not torch.isnan(graphs.y[graphs.positions]).any()
+    assessed = predicting._parts(dataclasses.replace(run, stage=ASSESSMENT))
+    assert assessed.test is not None
+    assert torch.equal(assessed.test.positions, fold.test)
+
+
+def test_missing_values_of_test_graphs_are_judged_at_the_end_alone(toy: Path, tmp_path: Path) -> None:
+    one = contest(toy, "GMM", FILL)
+    (chosen,) = perform(Piece(one.candidates[:1]), tmp_path) or ()
+    assert set(chosen["scores"]) == {"validation"}
+    (final,) = perform(Piece((dataclasses.replace(one.candidates[0], stage=ASSESSMENT),)), tmp_path) or ()
+    assert set(final["scores"]) == {"validation", "test"}
+    assert final["scores"]["validation"] == chosen["scores"]["validation"], "the same training"
+
+
+def test_few_labels_are_the_same_for_all_models(toy: Path) -> None:
+    run = contest(toy).candidates[0]
+    few = dataclasses.replace(run, source=dataclasses.replace(run.source, labels=5))
+    parts = predicting._parts(few)
+    assert len(parts.train) == 24
+    assert len(parts.labelled) == 5
+    again = predicting._parts(dataclasses.replace(few, model="GSPN", seed=3))
+    assert torch.equal(parts.labelled, again.labelled)
+
+
+def test_data_that_is_divided_otherwise_is_refused(toy: Path, tmp_path: Path) -> None:
+    run = contest(toy).candidates[0]
+    moved = dataclasses.replace(run, digests=(run.digests[0], "0" * 16))
+    with pytest.raises(GSPNError, match="divided differently here"):
+        perform(Piece((moved,)), tmp_path)
+    assert Records(tmp_path).get(moved.key) is None

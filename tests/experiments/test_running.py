@@ -1,0 +1,231 @@
+"""Running: everything is made once, whatever dies on the way, by whichever runner."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_experiments import FILL
+
+from gspn.experiments.grids import parse_grid
+from gspn.experiments.local import LocalRunner
+from gspn.experiments.protocols import Contest, contests
+from gspn.experiments.records import Records
+from gspn.experiments.running import Outcome, State, forget_failed, run
+from gspn.experiments.runs import Piece
+from gspn.experiments.work import perform
+
+TRAINED = ("scores", "curves")
+
+
+class Here:
+    """A runner that does one piece at a time in this process, and may be told what to do instead."""
+
+    capacity = 2
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.submitted, self.waiting = folder, list[Piece](), list[Piece]()
+
+    def submit(self, piece: Piece) -> None:
+        self.submitted.append(piece)
+        self.waiting.append(piece)
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        piece = self.waiting.pop(0)
+        return [self.outcome(piece)]
+
+    def outcome(self, piece: Piece) -> Outcome:
+        return Outcome(piece, perform(piece, self.folder))
+
+    def close(self) -> None:
+        pass
+
+
+def found(folder: Path) -> dict[str, Any]:
+    """What was found, by key, without what varies between equal runs (times)."""
+    records = [json.loads(path.read_text()) for path in (folder / "records").glob("*/*.json")]
+    return {record["key"]: {name: record[name] for name in TRAINED} for record in records}
+
+
+@pytest.fixture
+def planned(toy: Path) -> list[Contest]:
+    return contests(parse_grid(FILL, "toy"))
+
+
+def test_all_runs_are_made_once_and_then_never_again(planned: list[Contest], tmp_path: Path) -> None:
+    states: list[State] = []
+    runner = Here(tmp_path)
+    assert run(planned, Records(tmp_path), runner, states.append) == []
+    assert sum(one.planned for one in planned) == len(found(tmp_path)) == 2 + 4 + 2
+    assert len(runner.submitted) == 8
+    assert (states[0].done, states[0].planned, states[-1].done) == (0, 8, 8)
+    assert all(one.done <= other.done for one, other in itertools.pairwise(states))
+    again = Here(tmp_path)
+    assert run(planned, Records(tmp_path), again) == []
+    assert again.submitted == []
+
+
+def test_what_fails_does_not_stop_the_rest(planned: list[Contest], tmp_path: Path) -> None:
+    class Failing(Here):
+        def outcome(self, piece: Piece) -> Outcome:
+            if piece.runs[0].model == "GrownGSPN":
+                return Outcome(piece, failure="no luck")
+            return super().outcome(piece)
+
+    failed = run(planned, Records(tmp_path), Failing(tmp_path))
+    assert [outcome.failure for outcome in failed] == ["no luck"] * 2
+    assert len(found(tmp_path)) == 6
+
+
+def test_what_another_process_makes_is_waited_for(planned: list[Contest], tmp_path: Path) -> None:
+    class Busy(Here):
+        refused = 0
+
+        def outcome(self, piece: Piece) -> Outcome:
+            if self.refused < 3:
+                self.refused += 1
+                return Outcome(piece)  # somebody else has it
+            return super().outcome(piece)
+
+    assert run(planned, Records(tmp_path), Busy(tmp_path)) == []
+    assert len(found(tmp_path)) == 8
+
+
+def test_records_come_home_from_machines_that_do_not_share_the_folder(planned: list[Contest], tmp_path: Path) -> None:
+    assert run(planned, Records(tmp_path / "here"), Here(tmp_path / "there")) == []
+    assert found(tmp_path / "here") == found(tmp_path / "there")
+
+
+def test_training_that_fails_is_a_finding_until_it_is_to_be_tried_again(
+    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gspn.errors import GSPNError
+    from gspn.experiments import filling
+
+    fit = filling.systems.fit
+
+    def diverging(name: str, model: Any, *rest: Any) -> Any:
+        if model.num_states == 3:
+            raise GSPNError("the loss became no number")
+        return fit(name, model, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(filling.systems, "fit", diverging)
+        assert run(planned, Records(tmp_path), Here(tmp_path)) == []
+    (mixture,) = [one for one in planned if one.row == "GMM"]
+    winner = mixture.winner(Records(tmp_path).get)
+    assert winner is not None
+    assert winner.settings["num_states"] == 2
+    records = Records(tmp_path)
+    forget_failed(planned, records)
+    again = Here(tmp_path)
+    run(planned, records, again)
+    assert [piece.runs[0].settings["num_states"] for piece in again.submitted][:1] == [3]
+
+
+# Processes.
+
+
+@pytest.fixture
+def undisturbed(planned: list[Contest], tmp_path: Path) -> dict[str, Any]:
+    assert run(planned, Records(tmp_path / "undisturbed"), Here(tmp_path / "undisturbed")) == []
+    return found(tmp_path / "undisturbed")
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[LocalRunner]:
+    runner = LocalRunner(tmp_path / "local", workers=2)
+    yield runner
+    runner.close()
+
+
+@pytest.mark.slow
+def test_processes_find_the_same_and_one_that_dies_costs_its_own_piece(
+    planned: list[Contest], undisturbed: dict[str, Any], local: LocalRunner, tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def kill_one(state: State) -> None:
+        if state.done >= 2 and not killed:
+            worker, _, _ = next(iter(local._at_work.values()), (None, None, None))
+            if worker is not None:
+                assert worker.process.pid is not None
+                os.kill(worker.process.pid, signal.SIGKILL)
+                killed.append(worker.process.pid)
+
+    assert run(planned, Records(tmp_path / "local"), local, kill_one) == []
+    assert killed
+    assert found(tmp_path / "local") == undisturbed
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_repeats_nothing(
+    toy: Path, planned: list[Contest], undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    """The command itself, killed with its workers' parent when some records are there."""
+    grid, folder = tmp_path / "toy.toml", tmp_path / "results"
+    grid.write_text(FILL)
+    command = [sys.executable, "-m", "gspn.cli.main", "experiment", "run", "toy", "--grid", str(grid)]
+    command += ["--results", str(folder), "--workers", "1", "--quiet"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
+        until = time.monotonic() + 300
+        while len(list(folder.glob("records/*/*.json"))) < 3:
+            assert first.poll() is None, first.stderr and first.stderr.read().decode()
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        first.kill()
+    written = {path: path.stat().st_mtime_ns for path in folder.glob("records/*/*.json")}
+    assert 3 <= len(written) < 8
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert found(folder) == undisturbed
+    assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in written.items())
+    assert (folder / "toy-toy" / "report.html").exists()
+    assert "8 of 8 training runs" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_ray_finds_the_same_and_a_dead_worker_costs_its_own_task(
+    planned: list[Contest], undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    ray = pytest.importorskip("ray")
+    from gspn.experiments.on_ray import RayRunner
+
+    runner = RayRunner(tmp_path / "ray", workers=2)
+    killed: list[int] = []
+
+    def kill_one(state: State) -> None:
+        if state.done >= 2 and state.under_way and not killed:
+            workers = _ray_workers(ray)
+            if workers:
+                os.kill(workers[0], signal.SIGKILL)
+                killed.append(workers[0])
+
+    try:
+        assert run(planned, Records(tmp_path / "ray"), runner, kill_one) == []
+    finally:
+        runner.close()
+    assert killed
+    assert found(tmp_path / "ray") == undisturbed
+
+
+def _ray_workers(ray: Any) -> list[int]:
+    """Processes of this machine that work on our pieces for Ray."""
+    pids = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and b"ray::TOY" in (folder / "cmdline").read_bytes():
+                pids.append(int(folder.name))
+        except OSError:
+            continue
+    return pids

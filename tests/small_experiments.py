@@ -1,0 +1,92 @@
+"""A small dataset in the public format and small grids over it, for tests of experiments."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+GRAPHS = 40
+
+PREDICT = """
+title = "Toy classes"
+question = "predict"
+measure = "accuracy"
+figures = ["curves"]
+[protocol]
+division = "published"
+runs = 2
+[data.TOY]
+[models.Constant]
+system = "Constant"
+[models.GSPN_S]
+system = "SupervisedGSPN"
+settings = { num_layers = 2, num_graph_states = 4, epochs = 3, lr = 0.05 }
+search = { num_states = [2, 3] }
+[models."GSPN_U+DS"]
+system = "GSPN"
+settings = { num_layers = 2, epochs = 2 }
+search = { num_states = [2, 3] }
+head = { hidden = 4, epochs = 3 }
+head_search = { pooling = ["sum", "mean"] }
+"""
+
+FILL = """
+title = "Toy gaps"
+question = "fill"
+measure = "nll per vertex"
+paper = "missing data"
+[protocol]
+division = "hold-out"
+runs = 2
+[asked]
+mask_seed = 0
+[data.TOY]
+[models.Gaussian]
+system = "GSPN"
+settings = { num_layers = 1, num_states = 1, epochs = 0 }
+[models.GMM]
+system = "GSPN"
+settings = { num_layers = 1, epochs = 3 }
+search = { num_states = [2, 3] }
+[models.GSPN_U]
+system = "GrownGSPN"
+settings = { num_layers = 2, num_states = 2, epochs = 4 }
+"""
+
+
+def write_toy(root: Path, seed: int = 0) -> Path:
+    """The dataset TOY below a data root: paths of 4 to 7 vertices with a label and three numbers, two classes."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(4, 8, GRAPHS)
+    classes = rng.integers(0, 2, GRAPHS)
+    graph = np.repeat(np.arange(GRAPHS), sizes)
+    labels = (rng.random(len(graph)) < 0.2 + 0.6 * classes[graph]).astype(int)
+    numbers = rng.normal(labels[:, None] * 2.0, 1.0, (len(graph), 3))
+    vertex = np.arange(1, len(graph) + 1)
+    joined = graph[:-1] == graph[1:]
+    pairs = np.stack([vertex[:-1][joined], vertex[1:][joined]], 1)
+    edges = np.concatenate([pairs, pairs[:, ::-1]])
+    tables = {
+        "A": edges,
+        "graph_indicator": graph[:, None] + 1,
+        "graph_labels": classes[:, None],
+        "node_labels": labels[:, None],
+        "node_attributes": numbers.round(4),
+    }
+    (root / "tu").mkdir(parents=True)
+    with zipfile.ZipFile(root / "tu" / "TOY.zip", "w") as archive:
+        for name, rows in tables.items():
+            text = "\n".join(", ".join(str(value) for value in row) for row in rows.tolist())
+            archive.writestr(f"TOY/TOY_{name}.txt", text + "\n")
+    order = rng.permutation(GRAPHS).tolist()
+    folds = [
+        {"test": order[:8], "model_selection": [{"train": order[16:], "validation": order[8:16]}]},
+        {"test": order[16:24], "model_selection": [{"train": order[:8] + order[24:], "validation": order[8:16]}]},
+    ]
+    (root / "splits").mkdir()
+    (root / "splits" / "TOY.json.gz").write_bytes(gzip.compress(json.dumps(folds).encode()))
+    return root
