@@ -76,7 +76,7 @@ def test_there_are_no_finals_before_all_candidates_are_judged(toy: Path) -> None
 def test_a_study_without_finals_trains_even_a_single_candidate(toy: Path) -> None:
     one = contest(toy, "Constant", PREDICT.replace("runs = 2", "runs = 0"))
     assert one.planned == 1
-    assert list(one.known({}.get)) == list(one.candidates)
+    assert list(one.known(lambda key: None)) == list(one.candidates)
     assert one.finals(judged(one, [0.5])) == ()
 
 
@@ -98,7 +98,7 @@ def test_keys_say_what_decides_the_numbers_and_nothing_else(toy: Path) -> None:
         {"source": dataclasses.replace(run.source, labels=5)},
         {"model": "GSPN"},
     ):
-        assert dataclasses.replace(run, **change).key != run.key, change  # type: ignore[arg-type]
+        assert dataclasses.replace(run, **change).key != run.key, change
     elsewhere = dataclasses.replace(run, source=dataclasses.replace(run.source, folds=(0,)))
     assert elsewhere.key == run.key, "which other folds are run changes nothing here"
 
@@ -112,7 +112,7 @@ def test_a_raised_version_makes_everything_again(toy: Path, monkeypatch: pytest.
 # Leaks.
 
 
-def selection(grid: Grid, folder: Path) -> dict[str, Any]:
+def selection(grid: Grid, folder: Path) -> dict[tuple[str, Any, int], Any]:
     """Validation scores and curves of all candidates of the first fold."""
     found = {}
     for one in contests(grid):
@@ -175,9 +175,9 @@ def test_test_labels_do_not_exist_during_selection(toy: Path) -> None:
 
 def test_missing_values_of_test_graphs_are_judged_at_the_end_alone(toy: Path, tmp_path: Path) -> None:
     one = contest(toy, "GMM", FILL)
-    (chosen,) = perform(Piece(one.candidates[:1]), tmp_path) or ()
+    (chosen,) = perform(Piece(one.candidates[:1]), tmp_path) or [{}]
     assert set(chosen["scores"]) == {"validation"}
-    (final,) = perform(Piece((dataclasses.replace(one.candidates[0], stage=ASSESSMENT),)), tmp_path) or ()
+    (final,) = perform(Piece((dataclasses.replace(one.candidates[0], stage=ASSESSMENT),)), tmp_path) or [{}]
     assert set(final["scores"]) == {"validation", "test"}
     assert final["scores"]["validation"] == chosen["scores"]["validation"], "the same training"
 

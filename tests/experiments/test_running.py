@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from small_experiments import FILL
 
+from gspn.errors import GSPNError
+from gspn.experiments import systems
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.local import LocalRunner
 from gspn.experiments.protocols import Contest, contests
@@ -108,10 +110,7 @@ def test_records_come_home_from_machines_that_do_not_share_the_folder(planned: l
 def test_training_that_fails_is_a_finding_until_it_is_to_be_tried_again(
     planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gspn.errors import GSPNError
-    from gspn.experiments import filling
-
-    fit = filling.systems.fit
+    fit = systems.fit
 
     def diverging(name: str, model: Any, *rest: Any) -> Any:
         if model.num_states == 3:
@@ -119,7 +118,7 @@ def test_training_that_fails_is_a_finding_until_it_is_to_be_tried_again(
         return fit(name, model, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(filling.systems, "fit", diverging)
+        patch.setattr(systems, "fit", diverging)
         assert run(planned, Records(tmp_path), Here(tmp_path)) == []
     (mixture,) = [one for one in planned if one.row == "GMM"]
     winner = mixture.winner(Records(tmp_path).get)
