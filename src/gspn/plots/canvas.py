@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 WIDTH = 7.0
 """Inches; a hundred pixels each."""
 TEXT, SMALL = 10.5, 9.5
+_A_ROW = 4
+"""Entries of a legend beside each other."""
 
 
 def import_matplotlib() -> Any:
@@ -49,20 +51,14 @@ def dress(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-def name_axes(axes: Axes, x: str = "", y: str = "", title: str = "") -> None:
+def name_axes(axes: Axes, x: str = "", y: str = "", title: str = "", legend: int = 0) -> None:
+    """Say what is shown; with a legend of so many entries above the axes, if they are at least two."""
     axes.set_xlabel(plain(x), fontsize=TEXT, color=INK)
     axes.set_ylabel(plain(y), fontsize=TEXT, color=INK)
     if title:
-        axes.set_title(plain(title), fontsize=TEXT + 1, color=INK, loc="left", fontweight="bold")
-
-
-def add_legend(axes: Axes, entries: int, beside: bool = False) -> None:
-    """The labels of what was drawn: none for a single thing, above the axes for a few, beside them for many."""
-    if entries < 2:
-        return
-    if entries > 4 or beside:
-        axes.legend(frameon=False, fontsize=SMALL, loc="upper left", bbox_to_anchor=(1.0, 1.0), labelcolor=INK)
-    else:
+        pad = 6 + (18 * -(-legend // _A_ROW) if legend > 1 else 0)
+        axes.set_title(plain(title), fontsize=TEXT + 1, color=INK, loc="left", fontweight="bold", pad=pad)
+    if legend > 1:
         axes.legend(
             frameon=False,
             fontsize=SMALL,
@@ -70,7 +66,9 @@ def add_legend(axes: Axes, entries: int, beside: bool = False) -> None:
             loc="lower left",
             bbox_to_anchor=(-0.01, 1.0),
             borderaxespad=0.1,
-            ncols=entries,
+            handletextpad=0.5,
+            columnspacing=1.2,
+            ncols=min(legend, _A_ROW),
         )
 
 
@@ -79,22 +77,10 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], gap: f
 
     `ends` are x, y, label and colour. The limits of the axes must be final.
     """
-    low, high = axes.get_ylim()
-    heights = {
-        i: axes.transAxes.inverted().transform(axes.transData.transform((x, y)))[1] for i, (x, y, *_) in enumerate(ends)
-    }
-    spread = spread_out([heights[i] for i in range(len(ends))], gap)
-    for (x, y, label, colour), height in zip(ends, spread, strict=True):
-        axes.annotate(
-            plain(label),
-            xy=(x, min(max(y, low), high)),
-            xytext=(1.015, height),
-            textcoords="axes fraction",
-            va="center",
-            fontsize=SMALL,
-            color=colour,
-            annotation_clip=False,
-        )
+    to_axes = axes.transData + axes.transAxes.inverted()
+    heights = spread_out([float(to_axes.transform((x, y))[1]) for x, y, _, _ in ends], gap)
+    for (_, _, label, colour), height in zip(ends, heights, strict=True):
+        axes.text(1.015, height, plain(label), transform=axes.transAxes, va="center", fontsize=SMALL, color=colour)
 
 
 def spread_out(heights: Sequence[float], gap: float) -> list[float]:

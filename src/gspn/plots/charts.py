@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gspn.errors import InputError
-from gspn.plots.canvas import SMALL, add_legend, label_ends, name_axes, new_figure, plain
+from gspn.plots.canvas import SMALL, label_ends, name_axes, new_figure, plain
 from gspn.plots.colours import INK, PALETTE, QUIET, tell_apart
 from gspn.plots.inputs import check_length, read_numbers
 from gspn.plots.scales import write_number
@@ -114,8 +114,7 @@ def bars(
     axes.set_xticks(np.arange(len(groups)), [plain(group) for group in groups])
     axes.tick_params(axis="x", length=0)
     axes.margins(y=0.1)
-    name_axes(axes, "", y_label, title)
-    add_legend(axes, len(numbers), beside=bool(title))
+    name_axes(axes, "", y_label, title, legend=len(numbers))
     return figure
 
 
