@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -16,7 +17,7 @@ from gspn.columns import shorten
 from gspn.errors import InputError
 from gspn.experiments.findings import Findings, Number, Table
 from gspn.experiments.marks import Mark, caption, has_published, marks, mean_and_deviation, progress, runs_of
-from gspn.experiments.report import figure_of
+from gspn.experiments.report import figure_of, notes_of
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -34,25 +35,34 @@ class Cell:
 
 def page(findings: Findings) -> str:
     """The report as a self-contained page. All text is escaped; pictures stand in it as SVG."""
-    environment = Environment(
+    return (
+        _templates()
+        .get_template("report.html.j2")
+        .render(
+            findings=findings,
+            complete=findings.done >= findings.planned > 0,
+            progress=progress(findings.done, findings.planned),
+            parts=[_part(part, number) for number, part in enumerate(findings.parts, 1)],
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html.j2").render(
-        findings=findings,
-        complete=findings.done >= findings.planned > 0,
-        progress=progress(findings.done, findings.planned),
-        parts=[_part(part, number) for number, part in enumerate(findings.parts, 1)],
-    )
 
 
 def _part(part: Any, number: int) -> dict[str, Any]:
-    shown: dict[str, Any] = {"title": part.title, "anchor": f"part-{number}", "notes": part.notes, "svg": None}
+    shown: dict[str, Any] = {"title": part.title, "anchor": f"part-{number}", "notes": notes_of(part)}
     if not isinstance(part, Table):
-        return shown | {"svg": inline_svg(figure_of(part), f"part-{number}-", part.title)}
+        svg = figure_of(part)
+        return shown | {"svg": None if svg is None else inline_svg(svg, f"part-{number}-", part.title)}
     marked = marks(part)
     return shown | {
         "caption": caption(part),

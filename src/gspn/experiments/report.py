@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gspn.experiments.findings import Chart, Findings, Number, Picture, Table
+import numpy as np
+
+from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, Table
 from gspn.experiments.marks import (
     Mark,
     caption,
@@ -41,19 +43,42 @@ def write_report(findings: Findings, folder: str | Path) -> Path:
     folder = Path(folder)
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     for part, name in zip(findings.parts, figure_names(findings), strict=True):
-        if not isinstance(part, Table):
-            save_figure(figure_of(part), folder / FIGURES / name)
+        if (figure := figure_of(part)) is not None:
+            save_figure(figure, folder / FIGURES / name)
     replace_file(folder / "report.md", markdown(findings).encode())
     replace_file(folder / "report.html", page(findings).encode())
     return folder / "report.html"
 
 
-def figure_of(part: Chart | Picture) -> str:
-    """A chart or picture as SVG text."""
+def figure_of(part: Table | Chart | Picture) -> str | None:
+    """A chart or picture as SVG text; None of a table, and of a chart in which there is nothing to see yet."""
+    if isinstance(part, Table):
+        return None
     if isinstance(part, Picture):
         return part.svg
-    lines = [Curve(line.label, line.x, line.y, line.spread) for line in part.lines]
-    return svg_text(curves(lines, x_label=part.x_label, y_label=part.y_label))
+    lines = [_curve(line) for line in part.lines if np.isfinite(line.y).any()]
+    return svg_text(curves(lines, x_label=part.x_label, y_label=part.y_label)) if lines else None
+
+
+def is_visible(part: Chart | Picture) -> bool:
+    return isinstance(part, Picture) or any(np.isfinite(line.y).any() for line in part.lines)
+
+
+def notes_of(part: Table | Chart | Picture) -> tuple[str, ...]:
+    """The notes of a part, and for a chart which of its lines cannot be seen."""
+    if not isinstance(part, Chart):
+        return part.notes
+    lost = [line.label for line in part.lines if not np.isfinite(line.y).any()]
+    return (*part.notes, *(f"{label}: no finite number to draw" for label in lost))
+
+
+def _curve(line: Line) -> Curve:
+    """A diverged run has infinite losses: they are gaps of its curve, and the rest is still worth seeing."""
+    y, spread = (
+        None if values is None or not np.isfinite(values).any() else np.where(np.isfinite(values), values, np.nan)
+        for values in (line.y, line.spread)
+    )
+    return Curve(line.label, line.x, y, spread)
 
 
 def figure_names(findings: Findings) -> list[str]:
@@ -74,10 +99,12 @@ def markdown(findings: Findings) -> str:
         blocks.append(f"## {_plain(part.title)}")
         if isinstance(part, Table):
             blocks += _markdown_table(part)
-        else:
+        elif is_visible(part):
             blocks.append(f"![{_plain(part.title)}]({FIGURES}/{name})")
-        if part.notes:
-            blocks.append("\n".join(f"- {_plain(note)}" for note in part.notes))
+        else:
+            blocks.append("No results yet.")
+        if notes := notes_of(part):
+            blocks.append("\n".join(f"- {_plain(note)}" for note in notes))
     blocks += ["## How it was made", _fenced(findings.command)]
     if findings.made_with:
         blocks.append("\n".join(f"- {_plain(what)}: {_plain(value)}" for what, value in findings.made_with.items()))

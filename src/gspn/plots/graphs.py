@@ -75,9 +75,10 @@ def draw_graphs(
     for name, several in (("values", values), ("titles", titles)):
         if len(several) != len(graphs):
             raise InputError(f"there are {len(graphs)} graphs, but {len(several)} {name}")
+    for graph in graphs:
+        _check(graph)
     count = int(graphs[0].num_nodes or 0)
     for i, graph in enumerate(graphs):
-        _check(graph)
         if graph.num_nodes != count:
             raise InputError(f"graph {i} has {graph.num_nodes} vertices and the first one {count}: draw them apart")
     if positions is None:
