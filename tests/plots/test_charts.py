@@ -39,7 +39,7 @@ def gaussians(means: list[float], deviation: float = 1.0) -> Mixture:
 def test_curves_show_every_number() -> None:
     figure = curves([Curve("a", [1, 2, 4], [3, np.nan, 5], [0.1, np.nan, 0.2]), Curve("b", [1, 2, 4], [1, 2, 3])])
     (axes,) = figure.axes
-    assert [line.get_ydata()[-1] for line in axes.lines] == [5, 3]
+    assert [np.asarray(line.get_ydata())[-1] for line in axes.lines] == [5, 3]
     assert len(axes.collections) == 1
     assert {text.get_text() for text in axes.texts} == {"a", "b"}
     assert list(axes.get_xticks()) == [1, 2, 4]
@@ -56,8 +56,8 @@ def test_bars_stand_in_groups_and_say_their_numbers() -> None:
     shown = words(figure)
     assert all(text in shown for text in ("1.25", "3", "2", "NCI1", "COLLAB", "GSPN", "GIN", "s"))
     assert "nan" not in shown.lower()
-    heights = [bar.get_height() for bar in figure.axes[0].patches]
-    assert heights[:3] == [1.25, 3, 2]
+    tops = [bar.get_window_extent().height for bar in figure.axes[0].patches]
+    assert tops[1] / tops[0] == pytest.approx(3 / 1.25)
 
 
 @pytest.mark.parametrize(
