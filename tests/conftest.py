@@ -1,4 +1,5 @@
-"""What every test may use: the folder of real data, reproducible property tests, the number of threads.
+"""What every test may use: the folder of real data, reproducible property tests, the number of threads,
+a browser (`browser.py`).
 
 There is no global seed: a test that draws passes its seed itself.
 """
@@ -11,7 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from browser import browser, page
 from hypothesis import settings
+
+__all__ = ["browser", "page"]  # fixtures
 
 # "ci" draws the same examples every time and is the default; to look for new failures:
 # pytest --hypothesis-profile=explore

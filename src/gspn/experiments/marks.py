@@ -1,0 +1,77 @@
+"""How the numbers of a table are written and which of them are marked; all forms of a report agree on it."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from gspn.experiments.findings import Number, Row, Table
+
+Mark = Literal["best", "second"]
+
+
+def marks(table: Table) -> dict[tuple[int, str], Mark]:
+    """The best and the second-best of our numbers in every column, by row number and column.
+
+    Numbers are compared as they are written: two that read alike are equally good. With several best ones there is no
+    second, and a number that stands alone in its column is not compared with anything.
+    """
+    if table.better is None:
+        return {}
+    found: dict[tuple[int, str], Mark] = {}
+    for column in table.columns:
+        written = {
+            number: round(row.ours[column].mean, table.digits)
+            for number, row in enumerate(table.rows)
+            if column in row.ours and math.isfinite(row.ours[column].mean)
+        }
+        order = sorted(written.values(), reverse=table.better == "higher")
+        if len(order) < 2:
+            continue
+        for number, value in written.items():
+            if value == order[0]:
+                found[number, column] = "best"
+            elif order[0] != order[1] and value == order[1]:
+                found[number, column] = "second"
+    return found
+
+
+def write(value: float, digits: int) -> str:
+    """A number with a proper minus and without a negative zero."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
+
+
+def mean_and_deviation(number: Number, digits: int) -> tuple[str, str]:
+    """Both as text; the deviation is empty where there is none."""
+    spread = number.deviation
+    return write(number.mean, digits), "" if spread is None or math.isnan(spread) else write(spread, digits)
+
+
+def runs_of(table: Table) -> int:
+    """How many runs a number of ours is the mean of; where fewer have been made, the cell has to say so."""
+    return max((number.runs for row in table.rows for number in row.ours.values()), default=0)
+
+
+def has_published(table: Table) -> bool:
+    return any(column in row.published for row in table.rows for column in table.columns)
+
+
+def published_in(table: Table, row: Row) -> bool:
+    return any(column in row.published for column in table.columns)
+
+
+def caption(table: Table) -> str:
+    """What the numbers are, and which are good."""
+    runs = runs_of(table)
+    spread = f"mean ± standard deviation of {runs} runs" if runs > 1 else "single runs" if runs else ""
+    better = f"{table.better} is better" if table.better else ""
+    return ", ".join(filter(None, [table.measure, better, spread]))
+
+
+def progress(done: int, planned: int) -> str:
+    """Whether the experiment is complete, in words."""
+    if done >= planned > 0:
+        return f"complete: {done} of {planned} runs"
+    return f"incomplete: {done} of {planned} runs; the numbers are provisional"

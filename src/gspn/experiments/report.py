@@ -1,0 +1,206 @@
+"""Findings as text: Markdown, rows for LaTeX, and the folder with all forms of the report. The page is in `page`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, Table
+from gspn.experiments.marks import (
+    Mark,
+    caption,
+    has_published,
+    marks,
+    mean_and_deviation,
+    progress,
+    published_in,
+    runs_of,
+)
+from gspn.plots.charts import Curve, curves
+from gspn.plots.files import save_figure, svg_text
+from gspn.training.files import replace_file
+
+FIGURES = "figures"
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$])")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+
+def write_report(findings: Findings, folder: str | Path) -> Path:
+    """Write report.md, report.html and the figures into the folder; give the path of the page.
+
+    Every file is replaced as a whole. The text comes after the figures that it shows.
+    """
+    from gspn.experiments.page import page
+
+    folder = Path(folder)
+    (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    for part, name in zip(findings.parts, figure_names(findings), strict=True):
+        if (figure := figure_of(part)) is not None:
+            save_figure(figure, folder / FIGURES / name)
+    replace_file(folder / "report.md", markdown(findings).encode())
+    replace_file(folder / "report.html", page(findings).encode())
+    return folder / "report.html"
+
+
+def figure_of(part: Table | Chart | Picture) -> str | None:
+    """A chart or picture as SVG text; None of a table, and of a chart in which there is nothing to see yet."""
+    if isinstance(part, Table):
+        return None
+    if isinstance(part, Picture):
+        return part.svg
+    lines = [_curve(line) for line in part.lines if np.isfinite(line.y).any()]
+    return svg_text(curves(lines, x_label=part.x_label, y_label=part.y_label)) if lines else None
+
+
+def is_visible(part: Chart | Picture) -> bool:
+    return isinstance(part, Picture) or any(np.isfinite(line.y).any() for line in part.lines)
+
+
+def notes_of(part: Table | Chart | Picture) -> tuple[str, ...]:
+    """The notes of a part, and for a chart which of its lines cannot be seen."""
+    if not isinstance(part, Chart):
+        return part.notes
+    lost = [line.label for line in part.lines if not np.isfinite(line.y).any()]
+    return (*part.notes, *(f"{label}: no finite number to draw" for label in lost))
+
+
+def _curve(line: Line) -> Curve:
+    """A diverged run has infinite losses: they are gaps of its curve, and the rest is still worth seeing."""
+    y, spread = (
+        None if values is None or not np.isfinite(values).any() else np.where(np.isfinite(values), values, np.nan)
+        for values in (line.y, line.spread)
+    )
+    return Curve(line.label, line.x, y, spread)
+
+
+def figure_names(findings: Findings) -> list[str]:
+    """A file name for every part, from its title; those of tables are not used."""
+    names: list[str] = []
+    for part in findings.parts:
+        stem = re.sub(r"[^a-z0-9]+", "-", part.title.lower()).strip("-")[:60] or "figure"
+        taken = sum(re.fullmatch(rf"{stem}(-\d+)?\.svg", name) is not None for name in names)
+        names.append(f"{stem}-{taken + 1}.svg" if taken else f"{stem}.svg")
+    return names
+
+
+def markdown(findings: Findings) -> str:
+    """The report as Markdown; figures are files in the folder `figures` beside it."""
+    blocks = [f"# {_plain(findings.title)}", _status(findings)]
+    blocks += [_plain(note) for note in findings.notes]
+    for part, name in zip(findings.parts, figure_names(findings), strict=True):
+        blocks.append(f"## {_plain(part.title)}")
+        if isinstance(part, Table):
+            blocks += _markdown_table(part)
+        elif is_visible(part):
+            blocks.append(f"![{_plain(part.title)}]({FIGURES}/{name})")
+        else:
+            blocks.append("No results yet.")
+        if notes := notes_of(part):
+            blocks.append("\n".join(f"- {_plain(note)}" for note in notes))
+    blocks += ["## How it was made", _fenced(findings.command)]
+    if findings.made_with:
+        blocks.append("\n".join(f"- {_plain(what)}: {_plain(value)}" for what, value in findings.made_with.items()))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _status(findings: Findings) -> str:
+    text = progress(findings.done, findings.planned)
+    return f"{text[0].upper()}{text[1:]}." if text.startswith("complete") else f"**{text[0].upper()}{text[1:]}.**"
+
+
+def _markdown_table(table: Table) -> Iterator[str]:
+    yield _plain(caption(table)) + "."
+    if not table.rows or not table.columns:
+        yield "No results yet."
+        return
+    marked, runs = marks(table), runs_of(table)
+    lines = [["", *map(_plain, table.columns)], [":--", *["--:"] * len(table.columns)]]
+    for number, row in enumerate(table.rows):
+        cells = []
+        for column in table.columns:
+            ours = "–"
+            if column in row.ours:
+                ours = _marked(_in_words(row.ours[column], table.digits), marked.get((number, column)))
+                ours += _fewer(row.ours[column], runs)
+            beside = ""
+            if column in row.published:
+                beside = f"<br><sub>paper {_in_words(row.published[column], table.digits)}</sub>"
+            cells.append(ours + beside)
+        lines.append([_plain(row.label), *cells])
+    yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    if key := _key(table, bool(marked)):
+        yield key
+
+
+def _marked(text: str, mark: Mark | None) -> str:
+    return f"**{text}**" if mark == "best" else f"<u>{text}</u>" if mark == "second" else text
+
+
+def _fewer(number: Number, runs: int) -> str:
+    return "" if number.runs >= runs else f" <sub>({number.runs} run{'s' * (number.runs != 1)})</sub>"
+
+
+def _key(table: Table, any_marks: bool) -> str:
+    key = ["**Bold**: best of ours in its column; <u>underlined</u>: second."] if any_marks else []
+    key += ["Small, below: as published in the paper."] if has_published(table) else []
+    return " ".join(key)
+
+
+def _in_words(number: Number, digits: int) -> str:
+    mean, deviation = mean_and_deviation(number, digits)
+    return f"{mean} ± {deviation}" if deviation else mean
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def _fenced(text: str) -> str:
+    """Code; the fence is longer than any row of backticks in it."""
+    fence = "`" * max(3, 1 + max((len(row) for row in re.findall("`+", text)), default=0))
+    return f"{fence}sh\n{text}\n{fence}"
+
+
+def latex_rows(table: Table, published: bool = True) -> str:
+    """The rows of the table for a LaTeX `tabular`: best bold, second underlined, the paper's numbers below ours.
+
+    Only `\\textbf`-like commands of plain LaTeX are used. With `published=False` the paper's numbers are left out.
+    """
+    marked = marks(table)
+    lines = [_latex_row("", [escape_latex(column) for column in table.columns])]
+    for number, row in enumerate(table.rows):
+        ours = [_latex_number(row.ours.get(c), table.digits, marked.get((number, c))) for c in table.columns]
+        lines.append(_latex_row(row.label, ours))
+        if published and published_in(table, row):
+            theirs = [_latex_number(row.published.get(column), table.digits, None) for column in table.columns]
+            lines.append(_latex_row(f"{row.label} (paper)", theirs))
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(label: str, cells: Sequence[str]) -> str:
+    return " & ".join([escape_latex(label), *cells]) + r" \\"
+
+
+def _latex_number(number: Number | None, digits: int, mark: Mark | None) -> str:
+    if number is None:
+        return "--"
+    text = _in_words(number, digits).replace("±", r"\pm").replace("−", "-").replace("∞", r"\infty")
+    text = text.replace("NaN", r"\mathrm{NaN}")
+    if mark is not None:
+        command = r"\mathbf" if mark == "best" else r"\underline"
+        text = f"{command}{{{text}}}"
+    return f"${text}$"
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX prints as it is, on one line."""
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))

@@ -1,0 +1,212 @@
+"""Charts show the numbers they are given, in axes that say what they are; bad numbers are named; files are whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+import torch
+
+import gspn
+from gspn.circuits.distributions import Mixture, Table
+from gspn.circuits.leaves import GaussianLeaves
+from gspn.errors import InputError
+from gspn.plots.calibration import calibration, coverage
+from gspn.plots.charts import Curve, bars, curves
+from gspn.plots.files import save_figure, svg_text
+from gspn.plots.imputed import observed_against_imputed
+from gspn.plots.training import training_curves
+from gspn.plots.transitions import transitions
+
+HISTORY = [{"epoch": e, "train": 2.0 / (e + 1), "validation": 2.5 / (e + 1), "seconds": 0.1} for e in range(8)]
+
+
+def words(figure: Any) -> str:
+    return " ".join("".join(element.itertext()) for element in ET.fromstring(svg_text(figure)).iter() if element.text)
+
+
+def gaussians(means: list[float], deviation: float = 1.0) -> Mixture:
+    """One Gaussian a row, in the form that models answer."""
+    leaves = GaussianLeaves(gspn.Continuous("charge"), 1, len(means))
+    natural = {"mean": torch.tensor([means]), "scale": torch.full((1, len(means)), deviation)}
+    weights = torch.full((len(means), len(means)), -1e9).fill_diagonal_(0.0)
+    return Mixture(leaves, natural, weights)
+
+
+def test_curves_show_every_number() -> None:
+    figure = curves([Curve("a", [1, 2, 4], [3, np.nan, 5], [0.1, np.nan, 0.2]), Curve("b", [1, 2, 4], [1, 2, 3])])
+    (axes,) = figure.axes
+    assert [np.asarray(line.get_ydata())[-1] for line in axes.lines] == [5, 3]
+    assert len(axes.collections) == 1
+    assert {text.get_text() for text in axes.texts} == {"a", "b"}
+    assert list(axes.get_xticks()) == [1, 2, 4]
+
+
+def test_dollars_are_no_formulas() -> None:
+    figure = curves([Curve("$x^$", [1], [1]), Curve("b", [1], [2])], x_label="in $", y_label=r"\frac $1$", title="<b>&")
+    shown = words(figure)
+    assert all(text in shown for text in ("$x^$", "in $", r"\frac $1$", "<b>&"))
+
+
+def test_bars_stand_in_groups_and_say_their_numbers() -> None:
+    figure = bars(["NCI1", "COLLAB"], {"GSPN": [1.25, 3], "GIN": [2, np.nan]}, spread={"GSPN": [0.1, 0.2]}, y_label="s")
+    shown = words(figure)
+    assert all(text in shown for text in ("1.25", "3", "2", "NCI1", "COLLAB", "GSPN", "GIN", "s"))
+    assert "nan" not in shown.lower()
+    tops = [bar.get_window_extent().height for bar in figure.axes[0].patches]
+    assert tops[1] / tops[0] == pytest.approx(3 / 1.25)
+
+
+@pytest.mark.parametrize(
+    ("lines", "settings", "reason"),
+    [
+        ([], {}, "there are no curves"),
+        ([Curve("a", [1, 2], [1])], {}, "y of 'a' has 1 numbers for 2 places x"),
+        ([Curve("a", [1, 2], [1, 2], [1])], {}, "spread of 'a' has 1 numbers for 2"),
+        ([Curve("a", [1, 2], [1, 2], [1, -1])], {}, "spread of 'a' is negative"),
+        ([Curve("a", [1], [np.nan])], {}, "y of 'a' has no number, only NaN"),
+        ([Curve("a", [np.nan], [1])], {}, "x of 'a' has no number"),
+        ([Curve("a", [1, np.nan], [1, 2])], {}, "x of 'a' is NaN at 1"),
+        ([Curve("a", [1], [np.inf])], {}, "y of 'a' has an infinite value at 0"),
+        ([Curve("a", [1], [0])], {"log_y": True}, "y has values that are not positive"),
+        ([Curve("a", [0], [1])], {"log_x": True}, "x has values that are not positive"),
+    ],
+)
+def test_bad_curves_are_named(lines: Any, settings: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        curves(lines, **settings)
+
+
+def test_bad_bars_are_named() -> None:
+    with pytest.raises(InputError, match="there are no bars"):
+        bars([], {})
+    with pytest.raises(InputError, match="heights of 'a' has 1 numbers for 2 groups"):
+        bars(["x", "y"], {"a": [1]})
+    with pytest.raises(InputError, match="spread is given for 'b'"):
+        bars(["x"], {"a": [1]}, spread={"b": [1]})
+
+
+def test_training_curves_of_one_run_and_of_several() -> None:
+    assert len(training_curves(HISTORY).axes) == 1
+    scored = [{**epoch, "score": 0.5} for epoch in HISTORY]
+    figure = training_curves({"long": scored, "short": HISTORY[:3]}, y_label="nats")
+    losses, scores = figure.axes
+    assert len(scores.lines) == 1
+    assert losses.get_ylabel() == "nats"
+    assert all(name in words(figure) for name in ("long", "short", "train", "validation"))
+    without = [{"epoch": 0, "train": 1.0, "validation": None}, {"epoch": 1, "train": 0.5, "validation": None}]
+    assert "validation" in words(training_curves(HISTORY))
+    assert len(training_curves(without).axes[0].lines) >= 1
+
+
+@pytest.mark.parametrize(
+    ("history", "reason"),
+    [
+        ([], "the history is empty"),
+        ({}, "there are no histories"),
+        ("abc", "must be a list with one dict an epoch"),
+        ([{"train": 1.0}], "without 'epoch'"),
+        ([{"epoch": 0, "train": float("nan")}], "no numbers under 'train'"),
+        ([{"epoch": 0, "train": float("inf")}], "train of the history has an infinite value"),
+        ({"a": HISTORY, "b": []}, "history 'b' is empty"),
+        ({str(i): HISTORY for i in range(21)}, "21 runs"),
+    ],
+)
+def test_bad_histories_are_named(history: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        training_curves(history)
+
+
+def test_coverage_of_honest_distributions_is_their_level() -> None:
+    draws = torch.randn(2000, generator=torch.Generator().manual_seed(0)).double()
+    honest = gaussians([0.0])[torch.zeros(2000, dtype=torch.long)]
+    levels = [0.1, 0.5, 0.9]
+    assert coverage(honest, draws, levels) == pytest.approx(levels, abs=0.04)
+    assert coverage(gaussians([0.0], 3.0)[torch.zeros(2000, dtype=torch.long)], draws, levels)[1] > 0.9
+    draws[:1990] = torch.nan
+    shown = words(calibration({"honest": (honest, draws)}))
+    assert "n = 10" in shown
+
+
+def test_calibration_needs_truths_and_intervals() -> None:
+    with pytest.raises(InputError, match="all values are missing"):
+        calibration((gaussians([0.0]), torch.tensor([torch.nan])))
+    with pytest.raises(InputError, match="there are 1 distributions, but 2 values"):
+        calibration((gaussians([0.0]), torch.zeros(2)))
+    table = Table(gspn.Binary("a"), torch.tensor([[0.5, 0.5]]).log())
+    with pytest.raises(InputError, match="only continuous attributes and counts have intervals"):
+        calibration((table, torch.zeros(1)))  # type: ignore[arg-type]
+
+
+def test_imputed_numbers_show_how_many_intervals_hold() -> None:
+    figure = observed_against_imputed(gaussians([0.0, 1.0, 2.0]), torch.tensor([0.1, torch.nan, 9.0]), unit="e")
+    shown = words(figure)
+    assert "1 inside their 90% intervals" in shown
+    assert "1 outside" in shown
+    assert "charge (e), true" in shown
+
+
+def test_imputed_categories_show_probabilities_by_true_category() -> None:
+    attribute = gspn.Categorical("element", ["C", "N", "O", "Cl"])
+    probs = torch.tensor([[0.9, 0.1, 0.0, 0.0], [0.7, 0.3, 0.0, 0.0], [0.25, 0.75, 0.0, 0.0]])
+    figure = observed_against_imputed(Table(attribute, probs.log()), ["C", "C", "N"])
+    shares = figure.axes[0].images[0].get_array()
+    assert shares is not None
+    assert np.asarray(shares) == pytest.approx(np.array([[0.8, 0.2], [0.25, 0.75]]))
+    shown = words(figure)
+    assert "C (2)" in shown
+    assert "100.0%" in shown
+    assert "Cl" not in shown
+    with pytest.raises(InputError, match="all values are missing"):
+        observed_against_imputed(Table(attribute, probs.log()), [None, None, None])
+
+
+def test_transitions_of_a_model() -> None:
+    schema = gspn.Schema([gspn.Categorical("a", [0, 1])])
+    parameters = gspn.GSPN(schema, num_layers=3, num_states=4).get_parameters()
+    figure = transitions(parameters, title="$")
+    strip, *maps, _ = figure.axes
+    assert np.asarray(strip.images[0].get_array()) == pytest.approx(parameters["prior"].numpy())
+    for level, axes in enumerate(maps):
+        assert np.asarray(axes.images[0].get_array()) == pytest.approx(parameters["transitions"][level, 0, 0].numpy())
+    assert len({axes.images[0].get_clim() for axes in (strip, *maps)}) == 1
+    transitions(gspn.GSPN(schema, num_layers=1, num_states=4).get_parameters())
+
+
+def test_bad_transitions_are_named() -> None:
+    parameters = {"prior": np.full((1, 2), 0.5), "transitions": np.full((1, 1, 1, 2, 2), 0.5)}
+    for changed, reason in (
+        ({"prior": None}, "'prior' must"),
+        ({"transitions": np.zeros((1, 2, 2))}, "'transitions' must be"),
+        ({"transitions": np.zeros((1, 1, 1, 3, 3))}, r"must end in \[1, 2, 2\]"),
+        ({"transitions": np.zeros((30, 1, 1, 2, 2))}, "30 pairs of levels"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            transitions(parameters | changed)
+    with pytest.raises(InputError, match=r"unit must be 0 … 0, got 1"):
+        transitions(parameters, unit=1)
+    with pytest.raises(InputError, match="must have 'prior' and 'transitions'"):
+        transitions({})
+
+
+def test_files_are_written_whole_and_alike(tmp_path: Path) -> None:
+    figure = curves([Curve("a", [1, 2], [1, 2])])
+    first, second = save_figure(figure, tmp_path / "a.svg"), save_figure(figure, tmp_path / "b.SVG")
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_text().startswith("<svg")
+    ET.fromstring(first.read_text())
+    assert save_figure(figure, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert save_figure("<svg/>", tmp_path / "c.svg").read_text() == "<svg/>"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.png", "a.svg", "b.SVG", "c.svg"]
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"saved as .svg or .png, not as 'a.pdf'"):
+        save_figure("<svg/>", tmp_path / "a.pdf")
+    with pytest.raises(InputError, match="a drawing is SVG text"):
+        save_figure("<svg/>", tmp_path / "a.png")
+    with pytest.raises(InputError, match="there is no folder"):
+        save_figure("<svg/>", tmp_path / "none" / "a.svg")
