@@ -6,13 +6,14 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gspn.experiments.findings import Chart, Findings, Line, Number, Row, Table
+from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, Row, Table
 from gspn.experiments.grids import Grid
 from gspn.experiments.measures import MEASURES
 from gspn.experiments.protocols import Contest
 from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import Run
+from gspn.plots.molecules import draw_molecules
 
 
 def findings(grid: Grid, contests: Sequence[Contest], records: Records, command: str) -> Findings:
@@ -23,8 +24,12 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
         for run in contest.known(records.get)
         if (record := records.get(run.key)) is not None
     ]
-    parts: list[Table | Chart] = []
-    if grid.protocol.runs:
+    parts: list[Table | Chart | Picture] = []
+    if grid.question == "time":
+        parts.append(_times(grid, contests, records))
+    elif grid.question == "draw":
+        parts += _pictures(made)
+    elif grid.protocol.runs:
         shown = ("nll per vertex", "nll per entry") if grid.question == "fill" else (grid.measure,)
         parts += [_table(grid, contests, records, measure) for measure in shown]
     if "levels" in grid.figures:
@@ -57,8 +62,52 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
                 ours[column] = _number(complete, shown.factor)
             if complete and len(complete) < len(folds):
                 notes.append(f"{name} on {column}: {len(complete)} of {len(folds)} folds so far")
+            if failed := sum(_failed(contest, records) for contest in folds):
+                notes.append(f"{name} on {column}: {failed} final run{'s' * (failed > 1)} failed and left out")
         rows.append(Row(name, ours, paper.get(grid.models[name].published or name, {})))
     return Table(grid.title, shown.label, shown.better, columns, tuple(rows), shown.digits, tuple(notes))
+
+
+def _times(grid: Grid, contests: Sequence[Contest], records: Records) -> Table:
+    """Milliseconds of forward and backward passes, ours in the paper's rows."""
+    paper = PUBLISHED[grid.paper or ""]
+    times = {
+        contest.column: record["times"]
+        for contest in contests
+        for run in contest.finals(records.get)
+        if (record := records.get(run.key)) is not None
+    }
+    rows = []
+    for system in ("GSPN", "GIN"):
+        forward = {column: found[f"{system} forward ms"] for column, found in times.items()}
+        backward = {column: found[f"{system} step ms"] - forward[column] for column, found in times.items()}
+        for label, part in ((f"{system} forward", forward), (f"{system} backward", backward)):
+            rows.append(Row(label, {column: Number(value) for column, value in part.items()}, paper[label]))
+    parameters = "; ".join(
+        f"{column} {found['GSPN parameters']:,} and {found['GIN parameters']:,}" for column, found in times.items()
+    )
+    columns = tuple(dict.fromkeys(contest.column for contest in contests))
+    return Table(
+        grid.title, "milliseconds", None, columns, tuple(rows), 1, (f"Parameters of GSPN and GIN: {parameters}.",)
+    )
+
+
+def _pictures(made: Sequence[Record]) -> list[Picture]:
+    """Each molecule before and after, with the relative change of its atoms' log-likelihoods."""
+    return [
+        Picture(
+            f"{change['smiles']} → {change['edited']}",
+            draw_molecules(
+                [change["smiles"], change["edited"]],
+                [[0.0] * len(change["relative"]), change["relative"]],
+                label="relative change",
+                titles=["before", "after"],
+            ),
+            (f"Change of the molecule's total log-likelihood: {sum(change['change']):+.2f} nats.",),
+        )
+        for record in made
+        for change in record["changes"]
+    ]
 
 
 def _test_scores(contest: Contest, records: Records, measure: str) -> list[float]:
@@ -67,6 +116,10 @@ def _test_scores(contest: Contest, records: Records, measure: str) -> list[float
     if not finals or any(record is None for record in finals):
         return []
     return [record["scores"]["test"][measure] for record in finals if record is not None and "error" not in record]
+
+
+def _failed(contest: Contest, records: Records) -> int:
+    return sum("error" in (records.get(run.key) or {}) for run in contest.finals(records.get))
 
 
 def _number(scores: Sequence[Sequence[float]], factor: float) -> Number:

@@ -1,0 +1,198 @@
+"""Tables: means and deviations over the right things, beside the right numbers of the paper."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_experiments import FILL, PREDICT
+
+from gspn.experiments.findings import Chart, Number, Picture, Table
+from gspn.experiments.grids import Grid, parse_grid
+from gspn.experiments.protocols import Contest, contests
+from gspn.experiments.published import PUBLISHED
+from gspn.experiments.records import Records
+from gspn.experiments.runs import Run
+from gspn.experiments.tables import findings
+
+FOUND = {"commit": "c0ffee", "versions": {"torch": "2"}, "threads": 1, "seconds": {"model": 1800.0}}
+
+
+def put(records: Records, run: Run, scores: dict[str, Any], **more: Any) -> None:
+    records.put({"key": run.key, "run": run.identity(), "scores": scores, "curves": {}, **FOUND, **more})
+
+
+def fill_in(planned: list[Contest], records: Records, measure: str, scale: float = 1.0) -> None:
+    """Validation scores that make the first candidate win, and test scores that tell fold and seed."""
+    worse = -0.1 if measure == "accuracy" else 0.1
+    for one in planned:
+        if len(one.candidates) > 1:
+            for number, run in enumerate(one.candidates):
+                put(records, run, {"validation": {measure: 0.5 + worse * number}})
+        for run in one.finals(Records(records.folder).get):
+            score = scale * (0.5 + 0.1 * one.fold + 0.02 * run.seed)
+            put(records, run, {"validation": {measure: 0.5}, "test": {measure: score, "nll per entry": score / 2}})
+
+
+def table_of(grid: Grid, planned: list[Contest], records: Records) -> Table:
+    (table, *_) = findings(grid, planned, records, "gspn experiment run toy").parts
+    assert isinstance(table, Table)
+    return table
+
+
+def test_over_folds_the_runs_of_each_are_averaged_first(toy: Path, tmp_path: Path) -> None:
+    grid, records = parse_grid(PREDICT, "toy"), Records(tmp_path)
+    planned = contests(grid)
+    fill_in(planned, records, "accuracy")
+    table = table_of(grid, planned, Records(tmp_path))
+    folds = [51.0, 61.0]  # two runs each, two points apart
+    for row in table.rows:
+        number = row.ours["TOY"]
+        assert number.mean == pytest.approx(statistics.mean(folds))
+        assert number.deviation == pytest.approx(statistics.stdev(folds))
+        assert number.runs == 2
+    assert table.better == "higher"
+    assert table.notes == ()
+
+
+def test_of_one_fold_the_runs_vary(toy: Path, tmp_path: Path) -> None:
+    grid, records = parse_grid(FILL.replace("[data.TOY]", '[data.ethanol]\nname = "TOY"'), "toy"), Records(tmp_path)
+    planned = contests(grid)
+    fill_in(planned, records, "nll per vertex")
+    found = findings(grid, planned, Records(tmp_path), "gspn experiment run toy")
+    vertex, entry = found.parts[:2]
+    assert isinstance(vertex, Table)
+    assert isinstance(entry, Table)
+    assert vertex.rows[0].ours["ethanol"].mean == pytest.approx(0.51)
+    assert entry.rows[0].ours["ethanol"].mean == pytest.approx(0.255)
+    assert vertex.rows[0].ours["ethanol"].deviation == pytest.approx(statistics.stdev([0.5, 0.52]))
+    assert vertex.better == "lower"
+    # The paper's numbers stand beside the measure they are of, and nowhere else.
+    assert vertex.rows[2].published["ethanol"] == Number(3.77, 0.03)
+    assert entry.rows[2].published == {}
+    assert (found.done, found.planned) == (8, 8)
+    assert found.made_with is not None
+    assert found.made_with["training time"] == "4.0 hours of one process"
+
+
+def test_an_unfinished_fold_is_not_counted_and_said(toy: Path, tmp_path: Path) -> None:
+    grid, records = parse_grid(PREDICT, "toy"), Records(tmp_path)
+    planned = contests(grid)
+    fill_in([one for one in planned if one.fold == 0], records, "accuracy")
+    other = next(one for one in planned if one.fold == 1 and one.row == "Constant")
+    put(records, other.finals(records.get)[0], {"test": {"accuracy": 0.9}})  # the first of two
+    table = table_of(grid, planned, Records(tmp_path))
+    number = table.rows[0].ours["TOY"]
+    assert (number.mean, number.deviation) == pytest.approx((51.0, statistics.stdev([50, 52])))
+    assert "Constant on TOY: 1 of 2 folds so far" in table.notes
+
+
+def test_a_final_run_that_failed_is_left_out_and_said(toy: Path, tmp_path: Path) -> None:
+    grid, records = parse_grid(FILL, "toy"), Records(tmp_path)
+    planned = contests(grid)
+    fill_in(planned, records, "nll per vertex")
+    last = next(one for one in planned if one.row == "GSPN_U").finals(Records(tmp_path).get)[1]
+    put(records, last, {}, error="it diverged")
+    table = table_of(grid, planned, Records(tmp_path))
+    assert table.rows[2].ours["TOY"] == Number(0.5, None, 1)
+    assert any("GSPN_U on TOY: 1 final run failed" in note for note in table.notes)
+
+
+def test_nothing_at_all_is_no_error(toy: Path, tmp_path: Path) -> None:
+    grid = parse_grid(PREDICT, "toy")
+    found = findings(grid, contests(grid), Records(tmp_path), "gspn experiment run toy")
+    assert found.done == 0
+    assert all(row.ours == {} for part in found.parts if isinstance(part, Table) for row in part.rows)
+
+
+def test_scores_against_levels_are_means_over_folds_and_configurations(toy: Path, tmp_path: Path) -> None:
+    text = PREDICT.replace("runs = 2", "runs = 0").replace('["curves"]', '["levels"]')
+    text = text[: text.index("[models.Constant]")] + (
+        '[models.GSPN_S]\nsystem = "SupervisedGSPN"\nsettings = { num_graph_states = 4, epochs = 1 }\n'
+        "search = { num_layers = [1, 3], num_states = [2, 5], lr = [0.1, 0.01] }\n"
+    )
+    grid, records = parse_grid(text, "toy"), Records(tmp_path)
+    planned = contests(grid)
+    for one in planned:
+        for run in one.candidates:
+            levels, states, lr = (run.settings[name] for name in ("num_layers", "num_states", "lr"))
+            score = (10 * levels + states + (1 if lr == 0.1 else 0) + 2 * one.fold) / 100
+            put(records, run, {"validation": {"accuracy": score}})
+    (chart,) = findings(grid, planned, Records(tmp_path), "").parts
+    assert isinstance(chart, Chart)
+    assert [line.label for line in chart.lines] == ["C = 2, C_g = 4", "C = 5, C_g = 4"]
+    assert chart.lines[1].x == (1.0, 3.0)
+    assert chart.lines[1].y == pytest.approx((10 + 5 + 0.5 + 1, 30 + 5 + 0.5 + 1))
+    assert chart.lines[0].spread == pytest.approx([statistics.stdev([0, 1, 2, 3]) / 2] * 2)
+
+
+def test_times_stand_in_the_rows_of_the_paper(toy: Path, tmp_path: Path) -> None:
+    text = """
+    title = "Time"
+    question = "time"
+    measure = "accuracy"
+    paper = "time comparison"
+    [protocol]
+    runs = 1
+    [data]
+    NCI1 = { name = "TOY", folds = [0] }
+    [models.both]
+    system = "SupervisedGSPN"
+    """
+    grid, records = parse_grid(text, "toy"), Records(tmp_path)
+    (one,) = planned = contests(grid)
+    times = {"GSPN forward ms": 1.0, "GSPN step ms": 3.5, "GIN forward ms": 6.0, "GIN step ms": 16.0}
+    put(records, one.finals(records.get)[0], {}, times=times | {"GSPN parameters": 36876, "GIN parameters": 36765})
+    table = table_of(grid, planned, Records(tmp_path))
+    assert {row.label: row.ours["NCI1"].mean for row in table.rows} == {
+        "GSPN forward": 1.0,
+        "GSPN backward": 2.5,
+        "GIN forward": 6.0,
+        "GIN backward": 10.0,
+    }
+    assert {row.label: row.published["NCI1"].mean for row in table.rows} == {
+        "GSPN forward": 30,
+        "GSPN backward": 17,
+        "GIN forward": 12,
+        "GIN backward": 14,
+    }
+    assert "36,876 and 36,765" in table.notes[0]
+
+
+def test_heat_maps_are_drawn_from_the_record(toy: Path, tmp_path: Path) -> None:
+    text = """
+    title = "Heat maps"
+    question = "draw"
+    measure = "nll per entry"
+    [protocol]
+    runs = 1
+    [asked]
+    molecules = [{ smiles = "CCl", edited = "CO" }]
+    [data.TOY]
+    folds = [0]
+    [models.GSPN_U]
+    system = "GSPN"
+    """
+    grid, records = parse_grid(text, "toy"), Records(tmp_path)
+    (one,) = planned = contests(grid)
+    change = {"smiles": "CCl", "edited": "CO", "change": [0.5, -1.0], "relative": [0.25, -0.5]}
+    put(records, one.finals(records.get)[0], {}, changes=[change])
+    (picture,) = findings(grid, planned, Records(tmp_path), "").parts
+    assert isinstance(picture, Picture)
+    assert picture.title == "CCl → CO"
+    assert "-0.50 nats" in picture.notes[0].replace("−", "-")
+    assert picture.svg.lstrip().startswith(("<svg", "<?xml"))
+
+
+def test_the_published_tables_are_whole() -> None:
+    sizes = {name: (len(table), {len(row) for row in table.values()}) for name, table in PUBLISHED.items()}
+    assert sizes == {
+        "scarce supervision": (4, {8}),
+        "missing data": (3, {7}),
+        "graph classification": (11, {4, 1}),
+        "shortcut ablation": (2, {4}),
+        "time comparison": (4, {4}),
+    }
+    assert PUBLISHED["graph classification"]["ECC"] == {"NCI1": Number(76.2, 1.4)}
