@@ -19,6 +19,7 @@ from gspn.targets import Target, all_binary
 class Measure:
     """How a score is called, shown and compared."""
 
+    title: str
     label: str
     better: Literal["higher", "lower"]
     factor: float = 1.0
@@ -26,11 +27,15 @@ class Measure:
 
 
 MEASURES: Mapping[str, Measure] = {
-    "accuracy": Measure("accuracy in %", "higher", 100.0, 1),
-    "average precision": Measure("average precision in %, mean over the tasks", "higher", 100.0, 2),
-    "mean absolute error": Measure("mean absolute error", "lower"),
-    "nll per vertex": Measure("−log density of the missing entries, nats per vertex that has some", "lower"),
-    "nll per entry": Measure("−log density, nats per missing entry", "lower", 1.0, 3),
+    "accuracy": Measure("Accuracy", "accuracy in %", "higher", 100.0, 1),
+    "average precision": Measure(
+        "Average precision", "average precision in %, mean over the tasks", "higher", 100.0, 2
+    ),
+    "mean absolute error": Measure("Mean absolute error", "mean absolute error", "lower"),
+    "nll per vertex": Measure(
+        "NLL per vertex", "−log density of the missing entries, nats per vertex that has some", "lower"
+    ),
+    "nll per entry": Measure("NLL per entry", "−log density, nats per missing entry", "lower", 1.0, 3),
 }
 
 

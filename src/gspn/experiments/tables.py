@@ -65,7 +65,7 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
             if failed := sum(_failed(contest, records) for contest in folds):
                 notes.append(f"{name} on {column}: {failed} final run{'s' * (failed > 1)} failed and left out")
         rows.append(Row(name, ours, paper.get(grid.models[name].published or name, {})))
-    return Table(grid.title, shown.label, shown.better, columns, tuple(rows), shown.digits, tuple(notes))
+    return Table(shown.title, shown.label, shown.better, columns, tuple(rows), shown.digits, tuple(notes))
 
 
 def _times(grid: Grid, contests: Sequence[Contest], records: Records) -> Table:
