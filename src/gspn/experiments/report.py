@@ -150,7 +150,7 @@ def _fewer(number: Number, runs: int) -> str:
 
 def _key(table: Table, any_marks: bool) -> str:
     key = ["**Bold**: best of ours in its column; <u>underlined</u>: second."] if any_marks else []
-    key += ["Small, below: as published in the paper."] if has_published(table) else []
+    key += ["In small type: as published in the paper."] if has_published(table) else []
     return " ".join(key)
 
 
