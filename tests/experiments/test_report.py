@@ -198,6 +198,11 @@ def test_any_title_makes_a_page_and_a_file_name(title: str) -> None:
     assert markdown(found).startswith("# ")
 
 
+def test_figures_have_different_names() -> None:
+    found = only(*(Picture(title, SQUARE) for title in ("a 2", "a", "A!", "a", "…")))
+    assert figure_names(found) == ["a-2.svg", "a.svg", "a-3.svg", "a-4.svg", "figure.svg"]
+
+
 def test_latex_rows() -> None:
     ours = {"NCI1": Number(-80.123, 1.456, 10), "A_B": Number(NAN)}
     shown = table(("GSPN_U & co", ours), ("50%", {"NCI1": Number(79, 2)}), published={"50%": {"NCI1": Number(1, 2)}})

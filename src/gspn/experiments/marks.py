@@ -74,4 +74,6 @@ def progress(done: int, planned: int) -> str:
     """Whether the experiment is complete, in words."""
     if done >= planned > 0:
         return f"complete: {done} of {planned} runs"
+    if not done:
+        return f"nothing has been run yet: 0 of {planned} runs"
     return f"incomplete: {done} of {planned} runs; the numbers are provisional"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -86,8 +87,8 @@ def figure_names(findings: Findings) -> list[str]:
     names: list[str] = []
     for part in findings.parts:
         stem = re.sub(r"[^a-z0-9]+", "-", part.title.lower()).strip("-")[:60] or "figure"
-        taken = sum(re.fullmatch(rf"{stem}(-\d+)?\.svg", name) is not None for name in names)
-        names.append(f"{stem}-{taken + 1}.svg" if taken else f"{stem}.svg")
+        candidates = chain([f"{stem}.svg"], (f"{stem}-{number}.svg" for number in count(2)))
+        names.append(next(name for name in candidates if name not in names))
     return names
 
 
@@ -150,7 +151,7 @@ def _fewer(number: Number, runs: int) -> str:
 
 def _key(table: Table, any_marks: bool) -> str:
     key = ["**Bold**: best of ours in its column; <u>underlined</u>: second."] if any_marks else []
-    key += ["Small, below: as published in the paper."] if has_published(table) else []
+    key += ["In small type: as published in the paper."] if has_published(table) else []
     return " ".join(key)
 
 
