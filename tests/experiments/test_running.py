@@ -88,7 +88,11 @@ def test_what_fails_does_not_stop_the_rest(planned: list[Contest], tmp_path: Pat
     assert len(found(tmp_path)) == 6
 
 
-def test_what_another_process_makes_is_waited_for(planned: list[Contest], tmp_path: Path) -> None:
+def test_what_another_process_makes_is_waited_for(
+    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gspn.experiments.running._PAUSE", 0.01)
+
     class Busy(Here):
         refused = 0
 
@@ -100,6 +104,14 @@ def test_what_another_process_makes_is_waited_for(planned: list[Contest], tmp_pa
 
     assert run(planned, Records(tmp_path), Busy(tmp_path)) == []
     assert len(found(tmp_path)) == 8
+
+
+def test_a_piece_that_another_process_has_claimed_is_left_to_it(planned: list[Contest], tmp_path: Path) -> None:
+    piece = Piece(planned[0].finals(Records(tmp_path).get)[:1])
+    with Records(tmp_path).claim(piece.key) as place:
+        assert place is not None
+        assert perform(piece, tmp_path) is None
+    assert len(perform(piece, tmp_path) or ()) == 1
 
 
 def test_records_come_home_from_machines_that_do_not_share_the_folder(planned: list[Contest], tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -143,11 +145,15 @@ def show_report(
 class _Progress:
     """A bar with the remaining time, reckoned from the runs made so far; without a terminal, a line now and then."""
 
+    _SECONDS = 60.0
+    """Between two lines where there is no terminal."""
+
     def __init__(self, quiet: bool) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.progress import TimeRemainingColumn as Remaining
 
+        self._console = Console(stderr=True, quiet=quiet)
         self._bar = Progress(
             BarColumn(),
             MofNCompleteColumn(),
@@ -156,10 +162,12 @@ class _Progress:
             TextColumn("gone,"),
             Remaining(),
             TextColumn("left  {task.description}"),
-            console=Console(stderr=True, quiet=quiet),
+            console=self._console,
             speed_estimate_period=24 * 3600,
+            disable=not self._console.is_terminal,
         )
         self._task: TaskID | None = None
+        self._said = -math.inf
 
     def __enter__(self) -> _Progress:
         self._bar.start()
@@ -173,3 +181,8 @@ class _Progress:
         if self._task is None:
             self._task = self._bar.add_task(description, total=state.planned, completed=state.done)
         self._bar.update(self._task, completed=state.done, description=description)
+        if not self._console.is_terminal and time.monotonic() - self._said > self._SECONDS:
+            self._said = time.monotonic()
+            left = self._bar.tasks[self._task].time_remaining
+            remaining = "" if left is None else f", about {left / 60:.0f} minutes left"
+            self._console.print(f"{state.done} of {state.planned} runs{remaining}; {description or 'starting'}")

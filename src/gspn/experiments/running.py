@@ -7,6 +7,7 @@ two runs at once share the work.
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Protocol
 
 from gspn.experiments.protocols import Contest
 from gspn.experiments.records import Record, Records
-from gspn.experiments.runs import Piece, Run, pieces_of
+from gspn.experiments.runs import Piece, pieces_of
 
 _PAUSE = 2.0
 """Seconds after which pieces that others are working on are looked at again."""
@@ -60,19 +61,24 @@ def run(
 ) -> list[Outcome]:
     """Make all runs that are not there yet. Returns the pieces that failed; all others have been made nevertheless."""
     under_way: dict[str, Piece] = {}
+    elsewhere: dict[str, float] = {}  # pieces that another process is making, and when to look at them again
     failed: dict[str, Outcome] = {}
     planned = sum(contest.planned for contest in contests)
     while True:
-        known = _unique(run for contest in contests for run in contest.known(records.get))
-        todo = [run for run in known if records.get(run.key) is None]
-        # Runs that are not known yet, because their selection is under way, are planned but not done.
+        # Final runs are known once their selection is complete; until then they are planned and not yet to be done.
+        known = {run.key: run for contest in contests for run in contest.known(records.get)}
+        todo = [run for key, run in known.items() if records.get(key) is None]
         show(State(_made(contests, records), planned, tuple(piece.label for piece in under_way.values())))
-        ready = [piece for piece in pieces_of(todo) if piece.key not in under_way and piece.key not in failed]
+        open_pieces = [piece for piece in pieces_of(todo) if piece.key not in under_way and piece.key not in failed]
+        ready = [piece for piece in open_pieces if elsewhere.get(piece.key, 0.0) <= time.monotonic()]
         for piece in ready[: max(0, runner.capacity - len(under_way))]:
             runner.submit(piece)
             under_way[piece.key] = piece
-        if not under_way:
+        if not open_pieces and not under_way:
             return list(failed.values())
+        if not under_way:
+            time.sleep(_PAUSE)
+            continue
         for outcome in runner.wait(_PAUSE):
             del under_way[outcome.piece.key]
             for record in outcome.records or ():
@@ -80,14 +86,12 @@ def run(
                     records.put(record)
             if outcome.failure is not None:
                 failed[outcome.piece.key] = outcome
+            elif outcome.records is None:
+                elsewhere[outcome.piece.key] = time.monotonic() + _PAUSE
 
 
 def _made(contests: Iterable[Contest], records: Records) -> int:
     return sum(records.get(run.key) is not None for contest in contests for run in contest.known(records.get))
-
-
-def _unique(runs: Iterable[Run]) -> list[Run]:
-    return list({run.key: run for run in runs}.values())
 
 
 def commit() -> str | None:
