@@ -1,0 +1,99 @@
+"""Starting the page's server: where it listens, with which model, and opening a browser."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import os
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from gspn.errors import InputError, MissingExtraError
+from gspn.models.gspn import GSPN
+from gspn.models.saving import load
+from gspn.web.app import create_app
+from gspn.web.limits import Limits
+
+_log = logging.getLogger(__name__)
+
+PORT = 8000
+
+
+def serve(
+    model: GSPN | str | os.PathLike[str] | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    open_browser: bool = True,
+    limits: Limits | None = None,
+    allowed_names: Collection[str] = (),
+    announce: Callable[[str], Any] = print,
+) -> None:
+    """Show the what-if page until it is interrupted.
+
+    model: a fitted model or the folder of a saved one. None takes a model of the built-in molecules, which is learned
+        in some seconds the first time and kept in the cache folder (GSPN_CACHE).
+    host: the address to listen on. Anything but loopback lets everyone in the network ask, and is warned about.
+    port: None takes 8000, or any free one if that is taken; 0 any free one.
+    limits: how much may be asked; see `Limits`.
+    allowed_names: names of this machine that browsers may call it by, besides localhost and numbers.
+    announce: is told the address once the server listens.
+    """
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("the page needs uvicorn, which is not installed: pip install 'gspn[web]'") from error
+    import torch
+
+    loaded = model if isinstance(model, GSPN) or model is None else load(Path(model))
+    if not isinstance(loaded, GSPN | None):
+        raise InputError(f"the page asks a GSPN, but {model} is a {type(loaded).__name__}")
+    if not _is_loopback(host):
+        _log.warning(
+            "THE PAGE IS OPEN TO THE NETWORK: it listens on %s, without passwords; everyone who reaches this machine "
+            "can ask the model and upload tables. Leave host out to keep it to yourself.",
+            host,
+        )
+    # Graphs of the page are small: a second thread would cost more than it gives.
+    torch.set_num_threads(1)
+    app = create_app(loaded, limits, allowed_names=[*allowed_names, host])
+    with _listening(host, port) as listener:
+        shown = host if _is_loopback(host) else socket.gethostname()
+        address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}/"
+        announce(address)
+        if open_browser:
+            threading.Timer(0.5, webbrowser.open, [address]).start()
+        settings = uvicorn.Config(
+            app, log_level="warning", server_header=False, ws="none", limit_concurrency=100, timeout_keep_alive=5
+        )
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[listener])
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int | None) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for number in (PORT, 0) if port is None else (port,):
+            try:
+                listener.bind((host, number))
+                break
+            except OSError as error:
+                if number == 0 or port is not None:
+                    raise InputError(f"cannot listen on {host}, port {number}: {error.strerror}") from error
+            except OverflowError as error:
+                raise InputError(f"port must be a number from 0 to 65535, got {number}") from error
+        yield listener

@@ -1,0 +1,188 @@
+"""What the page looks at: a graph with a model that can be asked about it, drawn at fixed places.
+
+Here belong the two ways in, molecules and uploaded tables, and their limits. What the model says is in `answers`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+from gspn.attributes import Attribute, Categorical, Schema
+from gspn.columns import shorten
+from gspn.convert.atoms import BOND_TYPES, FEATURES, OGB_SCHEMA, import_rdkit
+from gspn.convert.molecules import from_smiles
+from gspn.convert.tables import from_tables
+from gspn.errors import InputError
+from gspn.graphs.dataset import GraphDataset
+from gspn.models.gspn import GSPN
+from gspn.web import valences
+from gspn.web.layout import spread
+from gspn.web.limits import Limits
+
+EDGE_TYPE, GRAPH = "type", "graph"
+"""Columns of uploaded tables that are used where they exist; id, source and target have to be there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A graph, the model to ask, and how it is drawn."""
+
+    model: GSPN
+    graph: Data
+    names: tuple[str, ...]
+    """What the vertices are called"""
+    places: NDArray[np.float64]
+    """[N, 2], one unit about the length of an edge, y upwards"""
+    edge_types: tuple[str, ...]
+    """Names of the codes; empty where edges have no types"""
+    molecule: Any = None
+    """RDKit's, where the graph is one"""
+
+
+def features_of(schema: Schema) -> str | tuple[str, ...] | None:
+    """The atom features that give a schema, as `from_smiles` takes them; None if molecules have no such attributes."""
+    if schema == OGB_SCHEMA:
+        return "ogb"
+    known = [FEATURES[name].attribute for name in schema.names if name in FEATURES]
+    return schema.names if known == list(schema) else None
+
+
+def knows_molecules(model: GSPN) -> bool:
+    return features_of(model.schema) is not None and model.num_edge_types in (1, len(BOND_TYPES))
+
+
+def from_text(model: GSPN, smiles: str, limits: Limits) -> Subject:
+    """A molecule."""
+    if not knows_molecules(model):
+        raise InputError("this model does not know molecules: its attributes are not those of atoms; upload tables")
+    _refuse("SMILES characters", len(smiles), limits.smiles_characters)
+    if not smiles.strip():
+        raise InputError("there is no SMILES")
+    features = features_of(model.schema)
+    assert features is not None
+    # RDKit reads ASCII; other characters look alike and would only make its messages unreadable.
+    if not smiles.isascii() or not smiles.isprintable():
+        raise InputError("a SMILES is written in plain letters, digits and signs; this text has other characters")
+    try:
+        graph = from_smiles([smiles], features=features, on_error="raise", processes=1, progress=False)[0]
+    except InputError as error:
+        reason = str(error).partition(f"{shorten(smiles)}: ")[2] or str(error)
+        raise InputError(f"this SMILES cannot be read: {reason}") from None
+    _refuse("atoms", len(graph.x), limits.atoms)
+    molecule = valences.read_molecule(smiles)
+    symbols = [atom.GetSymbol() for atom in molecule.GetAtoms()]
+    names = tuple(f"{symbol}{number + 1}" for number, symbol in enumerate(symbols))
+    return Subject(model, graph, names, _depict(molecule), BOND_TYPES, molecule)
+
+
+def _depict(molecule: Any) -> NDArray[np.float64]:
+    import_rdkit()
+    from rdkit.Chem import rdDepictor
+
+    rdDepictor.Compute2DCoords(molecule, canonOrient=True)
+    places: NDArray[np.float64] = np.array(molecule.GetConformer().GetPositions()[:, :2])
+    places -= places.mean(axis=0)
+    return places / 1.5  # RDKit draws bonds of 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """Graphs of uploaded tables."""
+
+    dataset: GraphDataset
+    names: tuple[str, ...]
+    """What the graphs are called"""
+    edge_types: tuple[str, ...]
+
+    def subject(self, model: GSPN, number: int) -> Subject:
+        if number >= len(self.dataset):
+            raise InputError(f"graph {number} does not exist: the upload has {len(self.dataset)} graphs")
+        one = self.dataset[[number]]
+        graph = one[0]
+        assert one.vertex_names is not None
+        ids = [str(name)[:60] for name in one.vertex_names[one.vertex_rows()]]
+        return Subject(model, graph, tuple(ids), spread(len(graph.x), graph.edge_index.numpy()), self.edge_types)
+
+
+def read_tables(nodes: bytes, edges: bytes | None, model: GSPN, limits: Limits) -> tuple[Upload, bool]:
+    """Uploaded CSV tables as graphs, and whether the model's schema fits them (else they have one of their own)."""
+    with tempfile.TemporaryDirectory(prefix="gspn-web-") as folder:
+        tables: list[Path | None] = [None, None]
+        for number, (name, content) in enumerate((("nodes", nodes), ("edges", edges))):
+            if content is not None:
+                tables[number] = Path(folder, f"{name}.csv")
+                Path(folder, f"{name}.csv").write_bytes(content)
+        try:
+            return _read_files(nodes, edges, tables, model, limits)
+        except InputError as error:
+            raise InputError(str(error).replace(f"{folder}/", "").replace(folder, "")) from None
+
+
+def _read_files(
+    nodes: bytes, edges: bytes | None, tables: Sequence[Path | None], model: GSPN, limits: Limits
+) -> tuple[Upload, bool]:
+    for name, content, most in (("nodes", nodes, limits.vertices), ("edges", edges or b"", limits.edges)):
+        _refuse(f"rows of {name}", content.count(b"\n"), most + 2)  # before anything is parsed
+    header, edge_header = (_header(content) for content in (nodes, edges or b""))
+    if "id" not in header:
+        raise InputError(f"nodes.csv needs a column called id; its header is {', '.join(header)[:200]!r}")
+    lacking = [name for name in ("source", "target") if edges is not None and name not in edge_header]
+    if lacking:
+        raise InputError(
+            f"edges.csv needs a column called {lacking[0]}; its header is {', '.join(edge_header)[:200]!r}"
+        )
+    _refuse("columns", max(len(header), len(edge_header)), limits.columns + 2)
+    used = ("source", "target", EDGE_TYPE, GRAPH)
+    options: dict[str, Any] = {
+        "graph": GRAPH if GRAPH in header else None,
+        "edge_type": EDGE_TYPE if EDGE_TYPE in edge_header else None,
+        "ignore": [name for name in edge_header if name not in used and name not in header],
+    }
+    dataset, fits = _read_by(model, tables, options)
+    _refuse("vertices", len(dataset.entries()), limits.vertices)
+    _refuse("edges", int(dataset.num_edges_per_graph().sum()), limits.edges)
+    for attribute in dataset.schema:
+        _refuse(f"values of {attribute.name!r}", _num_categories(attribute), limits.categories)
+    names = dataset.graph_names
+    called = [str(name)[:60] for name in names] if names is not None else ["graph"] * len(dataset)
+    types = tuple(str(one)[:60] for one in dataset.edge_types or ())
+    return Upload(dataset, tuple(called), types), fits
+
+
+def _read_by(model: GSPN, tables: Sequence[Path | None], options: dict[str, Any]) -> tuple[GraphDataset, bool]:
+    """By the model's schema if that fits the tables, or else by one of their own."""
+    nodes, edges = tables
+    try:
+        dataset = from_tables(nodes, edges, model.schema, **options)
+        model.collate(dataset)  # complains of edge types and of values beyond all measure
+        return dataset, True
+    except InputError:
+        return from_tables(nodes, edges, **options), False
+
+
+def _num_categories(attribute: Attribute) -> int:
+    return len(attribute.categories) if isinstance(attribute, Categorical) else 0
+
+
+def _header(content: bytes) -> list[str]:
+    try:
+        first = content[:20_000].decode("utf-8-sig", errors="strict" if len(content) <= 20_000 else "ignore")
+    except UnicodeDecodeError:
+        raise InputError("tables must be CSV files in UTF-8") from None
+    if "\0" in first:
+        raise InputError("tables must be CSV files; this is something else")
+    lines = first.splitlines()
+    return [name.strip().strip('"') for name in lines[0].split(",")] if lines else []
+
+
+def _refuse(what: str, found: int, most: int) -> None:
+    if found > most:
+        raise InputError(f"too many {what}: {found:,}, and at most {most:,} are taken")
