@@ -94,6 +94,7 @@ class Shelf:
             "upload": name,
             "graphs": list(shelved.upload.names),
             "fitted": shelved.is_fitted,
+            "can_leave_out": shelved.upload.can_leave_out,
             "attributes": [{"name": one.name, "kind": one.kind} for one in schema],
             **shelved.learning.report(),
         }

@@ -23,8 +23,10 @@ from gspn.convert.tables import from_tables
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
+from gspn.queries.scoring import is_cheap
 from gspn.web import valences
 from gspn.web.layout import spread
+from gspn.web.learning import TABLES
 from gspn.web.limits import Limits
 
 EDGE_TYPE, GRAPH = "type", "graph"
@@ -101,6 +103,8 @@ class Upload:
     names: tuple[str, ...]
     """What the graphs are called"""
     edge_types: tuple[str, ...]
+    can_leave_out: bool
+    """Whether leaving out every vertex is cheap"""
 
     def subject(self, model: GSPN, number: int) -> Subject:
         if number >= len(self.dataset):
@@ -154,7 +158,8 @@ def _read_files(
     names = dataset.graph_names
     called = [str(name)[:60] for name in names] if names is not None else ["graph"] * len(dataset)
     types = tuple(str(one)[:60] for one in dataset.edge_types or ())
-    return Upload(dataset, tuple(called), types), fits
+    levels = model.num_layers if fits else TABLES["num_layers"]
+    return Upload(dataset, tuple(called), types, is_cheap(dataset, levels, limits.vertices, seed=0)), fits
 
 
 def _read_by(model: GSPN, tables: Sequence[Path | None], options: dict[str, Any]) -> tuple[GraphDataset, bool]:

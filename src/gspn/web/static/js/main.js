@@ -1,0 +1,275 @@
+// The page: one state, one answer of the server about it, and the parts that show them.
+
+import { ask, get, upload } from "./api.js";
+import { element } from "./bars.js";
+import { showHistory, words } from "./history.js";
+import { HoverCard } from "./hover.js";
+import { Inspector } from "./inspector.js";
+import { legend } from "./legend.js";
+import { saveCsv, saveSvg } from "./saving.js";
+import { MODES, fitted, painted, plain, theme } from "./scale.js";
+import { Stage, labelled, totals } from "./stage.js";
+import { State } from "./state.js";
+import { Table } from "./table.js";
+import { waitFor } from "./waiting.js";
+
+const byId = (id) => document.getElementById(id);
+
+const page = {
+  state: new State(),
+  answer: null, // about the whole graph
+  found: null, // about the selected vertex
+  selected: null,
+  attribute: null,
+  mode: "change",
+  limits: {}, // the ends of the locked scales, by mode
+  about: null,
+  turn: 0, // numbers the questions: answers to old ones are dropped
+};
+
+const card = new HoverCard(byId("card"), (vertex) =>
+  ask("/api/conditional", page.state.question({ vertex, attribute: labelled(page.answer.attributes).name })));
+const stage = new Stage([byId("original"), byId("edited")], { select, point });
+const table = new Table(byId("table"), { select, point });
+const inspector = new Inspector({
+  edit: change,
+  attribute: (name) => { page.attribute = name; attempt(inspect); },
+  try: (value) => attempt(() => inspect([value])),
+  close: () => deselect(true),
+});
+
+function tell(message) {
+  byId("message").textContent = message ?? "";
+  byId("message").hidden = !message;
+}
+
+// Whatever goes wrong is said in the page.
+async function attempt(action) {
+  try {
+    await action();
+  } catch (error) {
+    tell(error.message);
+  }
+}
+
+// Showing
+
+async function show(state, told) {
+  const turn = ++page.turn;
+  const answer = await ask("/api/what-if", state.question());
+  if (turn !== page.turn) return;
+  const isNew = JSON.stringify(state.source) !== JSON.stringify(page.state.source) || page.answer === null;
+  Object.assign(page, { state, answer });
+  if (isNew) Object.assign(page, { selected: null, found: null, limits: {}, attribute: labelled(answer.attributes).name });
+  tell(null);
+  card.forget();
+  history.replaceState(null, "", state.toHash());
+  byId("workspace").hidden = false;
+  render();
+  if (told) byId("live").textContent = `${told}. Total change ${totals(answer)}.`;
+  if (page.selected === null) inspector.close();
+  else await inspect();
+}
+
+// A scale is fitted to the first change that there is, and stays until it is asked to fit again.
+function limit() {
+  const { answer, mode, limits } = page;
+  const values = painted(answer, mode).flat().filter((value) => value !== null);
+  if (limits[mode] === undefined && values.some((value) => value !== 0)) limits[mode] = fitted(values, MODES[mode].least);
+  return limits[mode] ?? 1;
+}
+
+function render() {
+  const { answer, mode, state, selected } = page;
+  if (!answer) return;
+  const end = limit();
+  stage.render(answer, mode, end, selected);
+  table.render(answer, mode, end, selected);
+  byId("legend").replaceChildren(legend(mode, end, theme()));
+  byId("caption-original").textContent = `log-likelihood ${plain(answer.total_before)}`;
+  byId("caption-edited").textContent = state.position ? `${plain(answer.total_after)}, change ${totals(answer)}` : "no edits yet";
+  byId("problems").textContent = answer.problems.map(({ reason }) => reason).join("; ");
+  byId("problems").hidden = !answer.problems.length;
+  showHistory(byId("history"), state, answer, (position) => travel(position, "Went to another point"));
+  byId("undo").disabled = state.position === 0;
+  byId("redo").disabled = state.position === state.edits.length;
+  document.querySelector(`input[name=kind][value=${state.leaveOneOut ? "loo" : "pseudo"}]`).checked = true;
+}
+
+// Vertices
+
+function point(vertex, where) {
+  stage.highlight(vertex);
+  table.highlight(vertex);
+  if (vertex === null || !where) card.hide();
+  else card.show(vertex, where, page.answer, labelled(page.answer.attributes).name);
+}
+
+function select(vertex, byKey = false) {
+  page.selected = vertex;
+  stage.mark(vertex);
+  table.mark(vertex);
+  attempt(async () => {
+    await inspect();
+    card.hide();
+    if (byKey) inspector.focus();
+    else if (matchMedia("(max-width: 60rem)").matches) byId("inspector").scrollIntoView({ block: "start", behavior: "smooth" });
+  });
+}
+
+function deselect(refocus) {
+  const before = page.selected;
+  page.selected = null;
+  stage.mark(null);
+  table.mark(null);
+  inspector.close();
+  if (refocus && before !== null) stage.focus(before);
+}
+
+async function inspect(values = []) {
+  const { selected: vertex, attribute } = page;
+  if (vertex === null) return;
+  const turn = page.turn;
+  const found = await ask("/api/replacements", page.state.question({ vertex, attribute, values }));
+  if (turn !== page.turn || vertex !== page.selected) return;
+  const likely = found.replacements.map(({ change }) => change).filter((change) => change !== null && change > -20);
+  inspector.show(found, page.answer, fitted(likely, 0.01));
+}
+
+// Edits
+
+function change(edit) {
+  const { source, leaveOneOut } = page.state;
+  const next = new State(source, [...page.state.done, edit], leaveOneOut);
+  const inList = byId("inspector").contains(document.activeElement);
+  attempt(async () => {
+    await show(next, words(edit, page.answer));
+    if (inList) stage.focus(page.selected);
+  });
+}
+
+function travel(position, told) {
+  const { source, edits, leaveOneOut } = page.state;
+  const next = new State(source, edits, leaveOneOut);
+  next.goTo(position);
+  if (next.position !== page.state.position) attempt(() => show(next, told));
+}
+
+const undo = () => travel(page.state.position - 1, "Undone");
+const redo = () => travel(page.state.position + 1, "Redone");
+
+// Choosing a graph
+
+function open(source, leaveOneOut = page.state.leaveOneOut) {
+  byId("graph-field").hidden = source.upload === undefined;
+  return attempt(() => show(new State(source, [], leaveOneOut)));
+}
+
+function openSmiles(smiles) {
+  const most = page.about?.limits.smiles_characters ?? Number.POSITIVE_INFINITY;
+  if (!smiles) return tell("Type a SMILES, or choose a molecule.");
+  if (smiles.length > most) return tell(`This SMILES is too long: ${smiles.length.toLocaleString("en")} characters, and at most ${most.toLocaleString("en")} are taken.`);
+  return open({ smiles });
+}
+
+async function openUpload() {
+  const [nodes, edges] = ["nodes", "edges"].map((id) => byId(id).files[0]);
+  if (!nodes) throw new Error("Choose a table of nodes first.");
+  const [size, most] = [nodes.size + (edges?.size ?? 0), page.about.limits.upload_bytes];
+  if (size > most) throw new Error(`The tables are too large: ${size.toLocaleString("en")} bytes, and at most ${most.toLocaleString("en")} are taken.`);
+  const { upload: name, graphs, can_leave_out: canLeaveOut } = await upload(nodes, edges);
+  await waitFor(`/api/tables/${encodeURIComponent(name)}`, "Fitting a small model to these tables …");
+  listGraphs(graphs, 0);
+  byId("upload").open = false;
+  await open({ upload: name, graph: 0 }, canLeaveOut);
+}
+
+function listGraphs(names, chosen) {
+  byId("graphs").replaceChildren(...names.map((name, number) => element("option", { value: number, textContent: name })));
+  byId("graphs").value = chosen;
+}
+
+async function restore() {
+  const state = State.fromHash(location.hash, page.state.leaveOneOut);
+  if (!state) return open({ smiles: page.about.examples[0].smiles });
+  if (state.source.smiles !== undefined) byId("smiles").value = state.source.smiles;
+  else {
+    const report = await waitFor(`/api/tables/${encodeURIComponent(state.source.upload)}`, "Fitting a small model …");
+    listGraphs(report.graphs, state.source.graph);
+    byId("graph-field").hidden = false;
+  }
+  return show(state);
+}
+
+// Wiring
+
+byId("smiles-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  byId("examples").value = "";
+  openSmiles(byId("smiles").value.trim());
+});
+byId("examples").addEventListener("change", (event) => {
+  if (!event.target.value) return;
+  byId("smiles").value = event.target.value;
+  openSmiles(event.target.value);
+});
+byId("upload-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  tell(null);
+  attempt(openUpload);
+});
+byId("graphs").addEventListener("change", (event) => open({ ...page.state.source, graph: Number(event.target.value) }));
+byId("undo").addEventListener("click", undo);
+byId("redo").addEventListener("click", redo);
+byId("refit").addEventListener("click", () => {
+  page.limits = {};
+  render();
+});
+byId("export-svg").addEventListener("click", () => saveSvg(page.answer, page.mode, limit()));
+byId("export-csv").addEventListener("click", () => saveCsv(page.answer));
+for (const radio of document.querySelectorAll("input[name=colour]")) {
+  radio.addEventListener("change", () => {
+    page.mode = radio.value;
+    render();
+  });
+}
+for (const radio of document.querySelectorAll("input[name=kind]")) {
+  radio.addEventListener("change", () => {
+    const { source, edits, position } = page.state;
+    const next = new State(source, edits, radio.value === "loo");
+    next.goTo(position);
+    page.limits = {};
+    attempt(() => show(next)).then(render);
+  });
+}
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input[type=text], input[type=number]");
+  if (event.key === "Escape") {
+    card.hide();
+    if (page.selected !== null) deselect(byId("inspector").contains(document.activeElement));
+  } else if ((event.ctrlKey || event.metaKey) && !typing && page.answer) {
+    const key = event.key.toLowerCase();
+    if (key !== "z" && key !== "y") return;
+    event.preventDefault();
+    if (key === "y" || event.shiftKey) redo();
+    else undo();
+  }
+});
+addEventListener("hashchange", () => attempt(restore));
+addEventListener("scroll", () => card.hide(), { passive: true, capture: true });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
+
+attempt(async () => {
+  page.about = await waitFor("/api/about", "Learning the built-in molecules, once …");
+  const { model, examples } = page.about;
+  // The paper's objective is the pseudo-likelihood; the others teach a model what a vertex is like given all others.
+  page.state.leaveOneOut = model.objective !== "pseudo";
+  byId("about").textContent = `A model with ${model.levels} levels and ${model.states} states of ${model.attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ")}.`;
+  for (const field of ["smiles", "examples"]) byId(field).disabled = !model.molecules;
+  byId("examples").append(...(model.molecules ? examples : []).map(({ name, smiles }) => element("option", { value: smiles, textContent: name })));
+  if (model.molecules || location.hash.includes("upload=")) await restore();
+  else {
+    byId("upload").open = true;
+    tell("This model does not know molecules: upload tables with its attributes.");
+  }
+});

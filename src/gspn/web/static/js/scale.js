@@ -1,0 +1,68 @@
+// Colours for numbers around 0: orange is less likely, blue is more; told apart with every kind of colour vision.
+
+const STOPS = {
+  light: ["#9a3f00", "#cf6f1e", "#f2b880", "#f3f2ee", "#a3c8ea", "#4389c6", "#0d4d8b"],
+  dark: ["#ffb470", "#dd8440", "#8a5836", "#363a41", "#3d678f", "#5b9cd9", "#a3d3ff"],
+};
+
+export const theme = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+
+const channels = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+
+export function colour(value, limit, look) {
+  const stops = STOPS[look];
+  if (value === null || !Number.isFinite(value)) return stops[3];
+  const place = (Math.max(-1, Math.min(1, limit > 0 ? value / limit : 0)) + 1) / 2 * (stops.length - 1);
+  const low = Math.min(stops.length - 2, Math.floor(place));
+  const [from, to] = [channels(stops[low]), channels(stops[low + 1])];
+  const mixed = from.map((part, i) => Math.round(part + (to[i] - part) * (place - low)));
+  return `#${mixed.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+}
+
+// Black or white, whichever is read more easily on the colour.
+export function ink(fill) {
+  const [r, g, b] = channels(fill).map((part) => ((part / 255 + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#14171a" : "#ffffff";
+}
+
+// The end of a scale that takes in all the values: 1, 2 or 5 times a power of ten.
+export function fitted(values, least) {
+  const most = Math.max(least, ...values.filter((value) => Number.isFinite(value)).map(Math.abs));
+  const power = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 5, 10].map((one) => one * power).find((end) => end >= most * (1 - 1e-9));
+}
+
+export const MODES = {
+  change: { title: "Change of log-likelihood, nats", least: 0.01, show: signed },
+  relative: { title: "Change ÷ |log-likelihood before|", least: 0.01, show: (value) => percent(value) },
+  likelihood: { title: "Log-likelihood less the original’s mean, nats", least: 0.1, show: signed },
+};
+
+// What colours the two drawings in a mode: [original, edited], one number a vertex.
+export function painted(answer, mode) {
+  if (mode !== "likelihood") return [answer.before.map(() => 0), answer[mode]];
+  const known = answer.before.filter((value) => value !== null);
+  const mean = known.reduce((sum, value) => sum + value, 0) / Math.max(known.length, 1);
+  return [answer.before, answer.after].map((side) => side.map((value) => (value === null ? null : value - mean)));
+}
+
+export function signed(value, digits = 3) {
+  if (value === null || value === undefined) return "–";
+  const text = Math.abs(value).toFixed(digits);
+  return Number(text) === 0 ? text : `${value > 0 ? "+" : "−"}${text}`;
+}
+
+export function percent(value) {
+  return value === null || value === undefined ? "–" : `${signed(100 * value, 1)} %`;
+}
+
+export function plain(value, digits = 3) {
+  return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
+}
+
+// Probabilities in as few characters as tell something.
+export function share(probability) {
+  if (probability >= 0.0995) return `${(100 * probability).toFixed(0)} %`;
+  if (probability >= 0.001) return `${(100 * probability).toFixed(1)} %`;
+  return "< 0.1 %";
+}
