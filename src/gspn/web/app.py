@@ -95,7 +95,7 @@ def create_app(
     ) -> dict[str, Any]:
         return await shelf.add(await nodes.read(), None if edges is None else await edges.read())
 
-    @app.get("/api/tables/{name}")
+    @app.get("/api/tables/{name:path}")
     async def progress(name: str) -> dict[str, Any]:
         return shelf.report(name)
 

@@ -96,4 +96,5 @@ def _listening(host: str, port: int | None) -> Iterator[socket.socket]:
                     raise InputError(f"cannot listen on {host}, port {number}: {error.strerror}") from error
             except OverflowError as error:
                 raise InputError(f"port must be a number from 0 to 65535, got {number}") from error
+        listener.listen(128)  # from now on a browser that is too early waits instead of being refused
         yield listener

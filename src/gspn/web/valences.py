@@ -66,7 +66,7 @@ def _reason(atom: Any) -> str:
     charge = atom.GetFormalCharge()
     symbol = atom.GetSymbol() + (f" with charge {charge:+d}" if charge else "")
     bonds = sum(bond.GetValenceContrib(atom) for bond in atom.GetBonds())
-    return f"{symbol} cannot have {bonds:g} bond{'' if bonds == 1 else 's'} here (a double bond counts twice)"
+    return f"{symbol} cannot have valence {bonds:g}"
 
 
 def _atomic_number(Chem: Any, value: Any) -> int:

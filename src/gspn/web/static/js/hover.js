@@ -36,7 +36,7 @@ export class HoverCard {
     this.card.replaceChildren(
       element("strong", { textContent: `${answer.names[vertex]} · ${named(now)}` }),
       element("dl", {}, ...line("Change", `${signed(answer.change[vertex], 4)} (${percent(answer.relative[vertex])})`),
-        ...line("Log-likelihood", `${plain(answer.before[vertex], 4)} → ${plain(answer.after[vertex], 4)}`)),
+        ...line("Before → after", `${plain(answer.before[vertex], 4)} → ${plain(answer.after[vertex], 4)}`)),
       element("span", { className: "quiet", textContent: `Expected ${attribute.replaceAll("_", " ")}, given all else` }), expected);
     this.card.hidden = false;
     this.#place(where);

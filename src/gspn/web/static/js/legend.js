@@ -7,7 +7,7 @@ const WIDTH = 300;
 const BAR = { x: 24, width: WIDTH - 48, height: 12 };
 
 export function legend(mode, limit, look, paint = { text: "currentColor" }) {
-  const { title, show } = MODES[mode];
+  const { title, tick } = MODES[mode];
   const stops = Array.from({ length: 13 }, (_, i) => i / 6 - 1);
   const id = `ramp-${mode}-${look}`;
   const ramp = node("linearGradient", { id }, ...stops.map((stop) =>
@@ -19,10 +19,10 @@ export function legend(mode, limit, look, paint = { text: "currentColor" }) {
   };
   const end = BAR.x + BAR.width;
   return node("svg", { viewBox: `0 0 ${WIDTH} 62`, "font-family": "system-ui, sans-serif", role: "img",
-    "aria-label": `${title}: colours from ${show(-limit)} to ${show(limit)}` },
+    "aria-label": `${title}: colours from −${tick(limit)} to +${tick(limit)}` },
     node("defs", {}, ramp),
     words(WIDTH / 2, 11, title),
     node("rect", { x: BAR.x, y: 18, width: BAR.width, height: BAR.height, rx: 3, fill: `url(#${id})`, stroke: "#8a9099", "stroke-width": 0.6 }),
-    words(BAR.x, 43, show(-limit)), words(WIDTH / 2, 43, "0"), words(end, 43, show(limit)),
+    words(BAR.x, 43, `−${tick(limit)}`), words(WIDTH / 2, 43, "0"), words(end, 43, `+${tick(limit)}`),
     words(BAR.x - 10, 58, "less likely", "start"), words(end + 10, 58, "more likely", "end"));
 }

@@ -15,6 +15,8 @@ import { waitFor } from "./waiting.js";
 
 const byId = (id) => document.getElementById(id);
 
+const OUT_OF_THE_QUESTION = -8; // nats: three thousand times less likely
+
 const page = {
   state: new State(),
   answer: null, // about the whole graph
@@ -132,7 +134,8 @@ async function inspect(values = []) {
   const turn = page.turn;
   const found = await ask("/api/replacements", page.state.question({ vertex, attribute, values }));
   if (turn !== page.turn || vertex !== page.selected) return;
-  const likely = found.replacements.map(({ change }) => change).filter((change) => change !== null && change > -20);
+  // The bars are for what may be; the rest would make them tiny.
+  const likely = found.replacements.map(({ change }) => change).filter((change) => change !== null && change > OUT_OF_THE_QUESTION);
   inspector.show(found, page.answer, fitted(likely, 0.01));
 }
 
@@ -191,7 +194,11 @@ function listGraphs(names, chosen) {
 
 async function restore() {
   const state = State.fromHash(location.hash, page.state.leaveOneOut);
-  if (!state) return open({ smiles: page.about.examples[0].smiles });
+  if (!state) {
+    const [{ smiles }] = page.about.examples;
+    byId("examples").value = byId("smiles").value = smiles;
+    return open({ smiles });
+  }
   if (state.source.smiles !== undefined) byId("smiles").value = state.source.smiles;
   else {
     const report = await waitFor(`/api/tables/${encodeURIComponent(state.source.upload)}`, "Fitting a small model …");
@@ -264,7 +271,7 @@ attempt(async () => {
   const { model, examples } = page.about;
   // The paper's objective is the pseudo-likelihood; the others teach a model what a vertex is like given all others.
   page.state.leaveOneOut = model.objective !== "pseudo";
-  byId("about").textContent = `A model with ${model.levels} levels and ${model.states} states of ${model.attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ")}.`;
+  byId("about").textContent = `The model has ${model.levels} levels and ${model.states} states, and knows ${model.attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ")}.`;
   for (const field of ["smiles", "examples"]) byId(field).disabled = !model.molecules;
   byId("examples").append(...(model.molecules ? examples : []).map(({ name, smiles }) => element("option", { value: smiles, textContent: name })));
   if (model.molecules || location.hash.includes("upload=")) await restore();

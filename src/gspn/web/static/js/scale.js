@@ -1,9 +1,11 @@
-// Colours for numbers around 0: orange is less likely, blue is more; told apart with every kind of colour vision.
+// Colours for numbers around 0: blue is less likely, orange is more, as in the library's figures; told apart with every
+// kind of colour vision.
 
 const STOPS = {
-  light: ["#9a3f00", "#cf6f1e", "#f2b880", "#f3f2ee", "#a3c8ea", "#4389c6", "#0d4d8b"],
-  dark: ["#ffb470", "#dd8440", "#8a5836", "#363a41", "#3d678f", "#5b9cd9", "#a3d3ff"],
+  light: ["#0c3f77", "#2a6fb0", "#6aa3d5", "#b3d0ea", "#f3f3f1", "#f7cfa0", "#e99f4d", "#c26a14", "#7f3b04"],
+  dark: ["#a9d6ff", "#6fb0ea", "#4884b8", "#3a5f80", "#363a41", "#7a5638", "#b0703a", "#e3924a", "#ffc48c"],
 };
+const NEUTRAL = 4;
 
 export const theme = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
@@ -11,7 +13,7 @@ const channels = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at
 
 export function colour(value, limit, look) {
   const stops = STOPS[look];
-  if (value === null || !Number.isFinite(value)) return stops[3];
+  if (value === null || !Number.isFinite(value)) return stops[NEUTRAL];
   const place = (Math.max(-1, Math.min(1, limit > 0 ? value / limit : 0)) + 1) / 2 * (stops.length - 1);
   const low = Math.min(stops.length - 2, Math.floor(place));
   const [from, to] = [channels(stops[low]), channels(stops[low + 1])];
@@ -33,9 +35,9 @@ export function fitted(values, least) {
 }
 
 export const MODES = {
-  change: { title: "Change of log-likelihood, nats", least: 0.01, show: signed },
-  relative: { title: "Change ÷ |log-likelihood before|", least: 0.01, show: (value) => percent(value) },
-  likelihood: { title: "Log-likelihood less the original’s mean, nats", least: 0.1, show: signed },
+  change: { title: "Change of log-likelihood, nats", least: 0.01, show: signed, tick: String },
+  relative: { title: "Change ÷ |log-likelihood before|", least: 0.01, show: percent, tick: (end) => `${100 * end} %` },
+  likelihood: { title: "Log-likelihood less the original’s mean, nats", least: 0.1, show: signed, tick: String },
 };
 
 // What colours the two drawings in a mode: [original, edited], one number a vertex.

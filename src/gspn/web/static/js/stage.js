@@ -52,7 +52,7 @@ export class Stage {
     views(answer).forEach((view, side) => {
       const picture = draw(view, this.box, values[side], limit, theme());
       // Small molecules would otherwise be drawn enormous.
-      picture.style.maxWidth = `${this.box.width * 1.6}px`;
+      picture.style.maxWidth = `${this.box.width * 1.3}px`;
       picture.setAttribute("role", "group");
       picture.setAttribute("aria-label", side === 0 ? "Original graph" : "Edited graph; choose a vertex to replace it");
       for (const group of picture.querySelectorAll(".vertex")) {

@@ -1,0 +1,147 @@
+"""The numbers of the page are those of the library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from fastapi.testclient import TestClient
+from torch_geometric.data import Data
+
+from gspn import GSPN, Categorical, from_smiles
+from gspn.web.examples import EXAMPLES
+from gspn.web.learning import ATOM_FEATURES
+
+ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
+
+
+def molecule(smiles: str) -> Data:
+    return from_smiles([smiles], features=ATOM_FEATURES, progress=False)[0]
+
+
+def elements(model: GSPN) -> list[Any]:
+    kind = model.schema["element"]
+    assert isinstance(kind, Categorical)
+    return list(kind.categories)
+
+
+def put(vertex: int, value: Any, attribute: str = "element") -> dict[str, Any]:
+    return {"do": "set", "vertex": vertex, "attribute": attribute, "value": value}
+
+
+def ask(client: TestClient, path: str, **question: Any) -> Any:
+    answer = client.post(f"/api/{path}", json=question)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def close(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(torch.tensor(found).float(), torch.as_tensor(expected).float(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_what_if_is_that_of_the_model(client: TestClient, model: GSPN, leave_one_out: bool) -> None:
+    edits = [put(3, "N"), put(0, "S"), put(0, "Cl"), put(5, None), put(2, -1, "formal_charge")]
+    found = ask(client, "what-if", smiles=ASPIRIN, edits=edits, leave_one_out=leave_one_out)
+    changes: dict[int, dict[str, Any]] = {
+        3: {"element": "N"},
+        0: {"element": "Cl"},
+        5: {"element": None},
+        2: {"formal_charge": -1},
+    }
+    expected = model.what_if(molecule(ASPIRIN), changes, leave_one_out=leave_one_out)
+    for name in ("before", "after", "change", "relative", "total"):
+        close(found[name], getattr(expected, name))
+    close(found["total_after"] - found["total_before"], expected.total)
+    assert found["entries"]["element"][:4] == ["C", "C", "O", "O"]
+    assert found["entries_after"]["element"][:6] == ["Cl", "C", "O", "N", "C", None]
+    assert len(found["places"]) == len(found["names"]) == 13
+
+
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_replacements_are_what_if_all_of_the_edited_graph(client: TestClient, model: GSPN, leave_one_out: bool) -> None:
+    found = ask(
+        client,
+        "replacements",
+        smiles=ASPIRIN,
+        edits=[put(0, "F")],
+        vertex=3,
+        attribute="element",
+        leave_one_out=leave_one_out,
+    )
+    edited = molecule(ASPIRIN)
+    edited.x[0, 0] = model.schema["element"].encode(["F"])[0]
+    values = [row["value"] for row in found["replacements"]]
+    expected = model.what_if_all(
+        edited, "element", vertices=[3], values=[*values, None], leave_one_out=leave_one_out
+    ).squeeze(0)
+    close([row["change"] for row in found["replacements"]] + [found["unknown"]["change"]], expected)
+    assert sorted(values, key=str) == sorted(elements(model), key=str)
+    changes = [row["change"] for row in found["replacements"]]
+    assert changes == sorted(changes, reverse=True)
+    assert [row["value"] for row in found["replacements"] if row["current"]] == ["O"]
+    close(found["conditional"]["probs"], model.conditional(edited, "element", vertices=[3]).probs[0])
+
+
+def test_conditional_is_that_of_the_model(client: TestClient, model: GSPN) -> None:
+    found = ask(client, "conditional", smiles=ASPIRIN, vertex=7, attribute="element")
+    close(found["conditional"]["probs"], model.conditional(molecule(ASPIRIN), "element", vertices=[7]).probs[0])
+    assert found["conditional"]["values"] == elements(model)
+    counted = ask(client, "conditional", smiles=ASPIRIN, vertex=7, attribute="degree")
+    close(counted["conditional"]["mean"], model.conditional(molecule(ASPIRIN), "degree", vertices=[7]).mean[0])
+
+
+def test_bonds_come_and_go_and_degrees_follow(client: TestClient, model: GSPN) -> None:
+    remove, add = {"do": "remove", "ends": [1, 0]}, {"do": "add", "ends": [0, 12], "type": 0}
+    found = ask(client, "what-if", smiles=ASPIRIN, edits=[remove, add])
+    changes = {1: {"degree": 2}, 12: {"degree": 2}}
+    expected = model.what_if(molecule(ASPIRIN), changes, add_edges=[(0, 12, 0)], remove_edges=[(0, 1)])
+    close(found["change"], expected.change)
+    assert [0, 1, 0, False] in found["edges"]
+    assert [0, 1, 0, False] not in found["edges_after"]
+    assert [0, 12, 0, False] in found["edges_after"]
+    undone = ask(client, "what-if", smiles=ASPIRIN, edits=[add, {"do": "remove", "ends": [12, 0]}])
+    assert undone["edges_after"] == undone["edges"]
+    assert undone["total"] == 0
+
+
+def test_impossible_valences_are_named(client: TestClient) -> None:
+    found = ask(client, "replacements", smiles=ASPIRIN, edits=[], vertex=1, attribute="element")
+    reasons = {row["value"]: row["reason"] for row in found["replacements"]}
+    assert reasons["F"] == "F cannot have valence 4"
+    assert reasons["C"] is None
+    assert reasons["Si"] is None
+    # An aromatic carbon may become a nitrogen, and the oxygen of furan a nitrogen with its hydrogen.
+    ring = ask(client, "replacements", smiles="c1ccccc1", edits=[], vertex=0, attribute="element")
+    assert {row["value"]: row["reason"] for row in ring["replacements"]}["N"] is None
+    furan = ask(client, "replacements", smiles="c1ccoc1", edits=[], vertex=3, attribute="element")
+    assert {row["value"]: row["reason"] for row in furan["replacements"]}["N"] is None
+
+
+def test_charges_make_valences_possible(client: TestClient) -> None:
+    # Ammonium's nitrogen without its charge has one bond too many; boron with the charge of borate is fine.
+    charge = ask(client, "replacements", smiles="C[N+](C)(C)C", edits=[], vertex=1, attribute="formal_charge")
+    reasons = {row["value"]: row["reason"] for row in charge["replacements"]}
+    assert reasons[1] is None
+    assert reasons[0] == "N cannot have valence 4"
+    edited = ask(client, "what-if", smiles="C[N+](C)(C)C", edits=[put(1, 0, "formal_charge")])
+    assert edited["problems"] == [{"vertex": 1, "reason": "N cannot have valence 4"}]
+    carbon = ask(client, "what-if", smiles="C[N+](C)(C)C", edits=[put(1, 0, "formal_charge"), put(1, "C")])
+    assert carbon["problems"] == []
+
+
+def test_the_examples_can_be_asked_about(client: TestClient) -> None:
+    about = client.get("/api/about").json()
+    assert about["state"] == "ready"
+    assert about["examples"] == list(EXAMPLES)
+    for example in EXAMPLES:
+        found = ask(client, "what-if", smiles=example["smiles"])
+        assert found["total"] == 0
+        assert found["problems"] == []
+
+
+def test_layouts_do_not_depend_on_edits(client: TestClient) -> None:
+    plain, edited = (ask(client, "what-if", smiles=ASPIRIN, edits=edits) for edits in ([], [put(3, "N")]))
+    assert plain["places"] == edited["places"]
+    assert plain["names"] == edited["names"]

@@ -1,0 +1,186 @@
+"""Uploaded tables: asked of the model if they fit it, else of a small one that is fitted to them."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+from gspn import GSPN, from_tables
+from gspn.demo.generated import SCHEMA, friends
+from gspn.graphs import pack
+from gspn.web.app import create_app
+from gspn.web.limits import Limits
+
+NODES = "id,team,age\n" + "".join(f"p{i},{'red' if i % 2 else 'blue'},{20.5 + i if i % 5 else ''}\n" for i in range(12))
+EDGES = "source,target,since\n" + "".join(f"p{i},p{(i + 2) % 12},2020\n" for i in range(12))
+
+
+@pytest.fixture(scope="module")
+def friendly() -> Iterator[tuple[GSPN, TestClient]]:
+    """A model that knows no molecules, and its page."""
+    model = GSPN(SCHEMA, num_layers=2, num_states=3, objective="masked", epochs=3)
+    model.fit(pack([friends(seed) for seed in range(5)], SCHEMA), progress=False)
+    app = create_app(
+        model, Limits(requests_per_second=1e6, vertices=200, columns=6, categories=20, upload_bytes=200_000)
+    )
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        yield model, client
+
+
+def upload(client: TestClient, nodes: str | bytes, edges: str | bytes | None = None) -> Any:
+    files = {"nodes": ("nodes.csv", io.BytesIO(nodes.encode() if isinstance(nodes, str) else nodes), "text/csv")}
+    if edges is not None:
+        files["edges"] = ("edges.csv", io.BytesIO(edges.encode() if isinstance(edges, str) else edges), "text/csv")
+    return client.post("/api/tables", files=files)
+
+
+def ready(client: TestClient, name: str) -> Any:
+    for _ in range(600):
+        report = client.get(f"/api/tables/{name}").json()
+        if report["state"] != "learning":
+            return report
+        time.sleep(0.05)
+    pytest.fail("still learning")
+
+
+def ask(client: TestClient, path: str, **question: Any) -> Any:
+    answer = client.post(f"/api/{path}", json=question)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_model_is_fitted_to_other_attributes(client: TestClient) -> None:
+    answer = upload(client, NODES, EDGES)
+    assert answer.status_code == 200, answer.text
+    report = ready(client, answer.json()["upload"])
+    assert report["state"] == "ready", report
+    assert report["fitted"]
+    assert report["attributes"] == [{"name": "team", "kind": "categorical"}, {"name": "age", "kind": "continuous"}]
+    question = {"upload": report["upload"], "edits": [{"do": "set", "vertex": 3, "attribute": "team", "value": "blue"}]}
+    found = ask(client, "what-if", **question)
+    assert found["names"][:2] == ["p0", "p1"]
+    assert not found["is_molecule"]
+    assert found["entries_after"]["team"][3] == "blue"
+    assert found["entries"]["age"][0] is None
+    assert found["change"][3] != 0
+    aged = ask(client, "replacements", **question, vertex=1, attribute="age", values=[99])
+    assert {row["value"] for row in aged["replacements"]} >= {21.5, 99.0}
+    assert aged["conditional"]["interval"][0] < aged["conditional"]["interval"][1]
+    removed = ask(client, "what-if", upload=report["upload"], edits=[{"do": "remove", "ends": [0, 2]}])
+    assert len(removed["edges_after"]) == len(removed["edges"]) - 1
+    # The same tables again are the same upload.
+    assert upload(client, NODES, EDGES).json()["upload"] == report["upload"]
+
+
+def test_tables_that_fit_are_asked_of_the_model(friendly: tuple[GSPN, TestClient], tmp_path: Path) -> None:
+    model, client = friendly
+    graph = friends(99)
+    values = SCHEMA.decode(graph.x)
+    nodes = pd.DataFrame({"id": range(len(graph.x)), **values})
+    pairs = sorted({tuple(sorted(pair)) for pair in graph.edge_index.T.tolist()})
+    edges = pd.DataFrame(pairs, columns=["source", "target"])
+    answer = upload(client, nodes.to_csv(index=False), edges.to_csv(index=False))
+    report = answer.json()
+    assert answer.status_code == 200, answer.text
+    assert (report["fitted"], report["state"]) == (False, "ready")
+    found = ask(client, "what-if", upload=report["upload"], leave_one_out=True)
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    expected = model.log_likelihood(
+        from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", SCHEMA)[0], leave_one_out=True
+    )
+    torch.testing.assert_close(torch.tensor(found["before"]), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_several_graphs(client: TestClient) -> None:
+    nodes = "id,graph,kind\n" + "".join(f"{i},{g},{'ab'[i % 2]}\n" for g in ("one", "two") for i in range(6))
+    edges = "graph,source,target,type\n" + "".join(
+        f"{g},{i},{i + 1},{'xy'[i % 2]}\n" for g in ("one", "two") for i in range(5)
+    )
+    report = upload(client, nodes, edges).json()
+    assert report["graphs"] == ["one", "two"]
+    assert ready(client, report["upload"])["state"] == "ready"
+    found = ask(client, "what-if", upload=report["upload"], graph=1)
+    assert found["edge_types"] == ["x", "y"]
+    beyond = client.post("/api/what-if", json={"upload": report["upload"], "graph": 2})
+    assert beyond.status_code == 422
+    assert "graph 2 does not exist" in beyond.json()["error"]
+
+
+def test_molecules_are_refused_by_a_model_of_friends(friendly: tuple[GSPN, TestClient]) -> None:
+    _, client = friendly
+    assert client.get("/api/about").json()["model"]["molecules"] is False
+    answer = client.post("/api/what-if", json={"smiles": "CCO"})
+    assert answer.status_code == 422
+    assert "does not know molecules" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        ("", None, "id"),
+        ("name,team\na,red\n", None, "column called id"),
+        ("id,team\na,red\na,blue\n", None, "occurs already"),
+        ("id,team\na,red\n", "from,to\na,a\n", "column called source"),
+        ("id,team\na,red\nb,red\n", "source,target\na,c\n", "'c'"),
+        ("id,team\na,red,3\n", None, "cells"),
+        ("id\na\n", None, "attribute"),
+        ("id,a,b,c,d,e,f,g,h\n" + "1,2,3,4,5,6,7,8,9\n", None, "too many columns"),
+        ("id,x\n" + "".join(f"{i},1\n" for i in range(500)), None, "too many rows of nodes"),
+        ("id,x\n" + "".join(f"{i},value {i}\n" for i in range(100)), None, "too many values of 'x'"),
+        ("id,x\n0,inf\n1,2.5\n", None, "infinite"),
+        (b"id,x\n0,\xff\xfe\n", None, "UTF-8"),
+        (b"id,x\n\x00\x00,1\n", None, "CSV"),
+        (b"PK\x03\x04\x00\x00", None, "CSV"),
+    ],
+)
+def test_broken_tables(friendly: tuple[GSPN, TestClient], nodes: str | bytes, edges: str | None, message: str) -> None:
+    _, client = friendly
+    answer = upload(client, nodes, edges)
+    assert answer.status_code == 422, answer.text
+    assert message in answer.json()["error"]
+    assert "/tmp" not in answer.text
+    assert "gspn-web-" not in answer.text
+
+
+def test_large_uploads(friendly: tuple[GSPN, TestClient]) -> None:
+    _, client = friendly
+    answer = upload(client, "id,x\n" + "1,1\n" * 100_000)
+    assert answer.status_code == 413
+    assert "at most 200,000 bytes" in answer.json()["error"]
+
+
+def test_names_are_data(client: TestClient) -> None:
+    nasty = "<script>window.pwned=1</script>"
+    nodes = f'id,kind\n{nasty},a\n"=cmd()|""x""",b\n../../x,a\n'
+    report = upload(client, nodes, f"source,target\n{nasty},../../x\n").json()
+    assert ready(client, report["upload"])["state"] == "ready"
+    found = ask(client, "what-if", upload=report["upload"])
+    assert found["names"] == [nasty, '=cmd()|"x"', "../../x"]
+
+
+def test_uploads_make_room(model: GSPN) -> None:
+    with TestClient(create_app(model, Limits(uploads=1)), base_url="http://127.0.0.1") as client:
+        first, second = (upload(client, f"id,x\n0,{x}\n1,b\n").json()["upload"] for x in "ac")
+        assert client.get(f"/api/tables/{first}").status_code == 404
+        assert ready(client, second)["state"] == "ready"
+        gone = client.post("/api/what-if", json={"upload": first})
+        assert gone.status_code == 404
+        assert "upload the tables again" in gone.json()["error"]
+        for name in ("..%2f..%2fetc", "%00", "x" * 500):
+            assert client.get(f"/api/tables/{name}").status_code == 404
+
+
+def test_malformed_uploads(client: TestClient) -> None:
+    assert client.post("/api/tables", json={"nodes": "id"}).status_code == 422
+    assert client.post("/api/tables", data={"nodes": "id"}).status_code == 422
+    broken = client.post("/api/tables", content=b"--x\r\n", headers={"Content-Type": "multipart/form-data; boundary=x"})
+    assert broken.status_code in (400, 422)
