@@ -109,12 +109,12 @@ def test_the_scale_is_locked_until_it_is_fitted_again(page: Page, address: str) 
     assert page.get_attribute("#legend svg", "aria-label") == locked
     page.click("#refit")
     assert page.get_attribute("#legend svg", "aria-label") != locked
-    page.click("input[value=relative] + span")
+    page.check("input[value=relative]")
     assert "before" in (page.get_attribute("#legend svg", "aria-label") or "")
-    page.click("input[value=likelihood] + span")
+    page.check("input[value=likelihood]")
     assert "mean" in (page.get_attribute("#legend svg", "aria-label") or "")
     now = caption(page)
-    page.click("input[value=pseudo] + span")
+    page.check("input[value=pseudo]")
     page.wait_for_function("now => document.getElementById('caption-edited').innerText !== now", arg=now)
     assert "leave_one_out=0" in page.url
 

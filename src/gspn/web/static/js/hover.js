@@ -29,7 +29,7 @@ export class HoverCard {
   show(vertex, where, answer, attribute) {
     clearTimeout(this.timer);
     if (!where) return this.hide();
-    this.vertex = vertex;
+    Object.assign(this, { vertex, where });
     const now = answer.entries_after[attribute][vertex];
     const expected = element("div", { className: "expected" });
     const line = (name, value) => [element("dt", { textContent: name }), element("dd", { textContent: value })];
@@ -39,11 +39,11 @@ export class HoverCard {
         ...line("Before → after", `${plain(answer.before[vertex], 4)} → ${plain(answer.after[vertex], 4)}`)),
       element("span", { className: "quiet", textContent: `Expected ${attribute.replaceAll("_", " ")}, given all else` }), expected);
     this.card.hidden = false;
-    this.#place(where);
+    this.follow();
     const key = `${vertex} ${attribute}`;
     const put = (conditional) => {
       expected.replaceChildren(bars(conditional, 4, now));
-      if (this.vertex === vertex) this.#place(where);
+      this.follow();
     };
     if (this.known.has(key)) return put(this.known.get(key));
     // Not for every vertex that the pointer passes on its way.
@@ -58,8 +58,10 @@ export class HoverCard {
     }, WAIT);
   }
 
-  #place(where) {
-    const [target, own] = [where.getBoundingClientRect(), this.card.getBoundingClientRect()];
+  // Stay beside the vertex, also while the page is scrolled.
+  follow() {
+    if (this.card.hidden) return;
+    const [target, own] = [this.where.getBoundingClientRect(), this.card.getBoundingClientRect()];
     const room = document.documentElement.clientWidth - own.width - 8;
     const above = target.top - own.height - 6;
     this.card.style.left = `${Math.max(8, Math.min(room, target.left + target.width / 2 - own.width / 2))}px`;

@@ -263,7 +263,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 addEventListener("hashchange", () => attempt(restore));
-addEventListener("scroll", () => card.hide(), { passive: true, capture: true });
+addEventListener("scroll", () => card.follow(), { passive: true, capture: true });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
 
 attempt(async () => {
