@@ -249,7 +249,7 @@ HOSTILE = {
     "script": ("<script>window.pwned=1</script>", "cannot be read"),
     "image": ("<img src=x onerror='window.pwned=1'>", "cannot be read"),
     "broken": ("C1CC(", "cannot be read"),
-    "large": ("C" * 1_500, "too many atoms"),
+    "large": ("C" * 1_500, "Too many atoms"),
     "pasted": ("C" * 10_000_000, "too long"),
     "path": ("../../../../etc/passwd", "cannot be read"),
     "unicode": ("\u202eC\U0001f600O\u0301", "plain letters"),
@@ -276,7 +276,7 @@ def test_hostile_molecules(tolerant: Page, address: str, what: str) -> None:
     ("hash", "message"),
     [
         ("smiles=CCO&edit=<script>window.pwned=1</script>", "cannot be read"),
-        ('smiles=CCO&edit=[0,"<img src=x onerror=window.pwned=1>","O"]', "no attribute"),
+        ('smiles=CCO&edit=[0,"<img src=x onerror=window.pwned=1>","O"]', "No attribute"),
         ('smiles=CCO&edit=[0,"element","<svg onload=window.pwned=1>"]', "none of the categories"),
         ('smiles=CCO&edit=[99,"element","O"]', "does not exist"),
         ('smiles=CCO&edit={"__proto__":{"pwned":1}}', "cannot be read"),

@@ -11,9 +11,10 @@ _PAIRS_IN_ALL = 60_000_000
 
 
 def spread(num_vertices: int, pairs: NDArray[np.int64], seed: int = 0) -> NDArray[np.float64]:
-    """[N, 2] coordinates with edges of length about 1: neighbours attract, all others repel (Fruchterman, Reingold).
+    """[N, 2] coordinates with edges of length 1, by the median.
 
-    pairs: [2, E] the ends of the edges. The same graph gets the same places.
+    Neighbours attract each other, all others repel (Fruchterman and Reingold). The same graph gets the same places.
+    pairs: [2, E] the ends of the edges.
     """
     rng = np.random.default_rng(seed)
     # A spiral is no vertex's neighbour on top of it, and the noise breaks ties of symmetric graphs.
@@ -34,4 +35,5 @@ def spread(num_vertices: int, pairs: NDArray[np.int64], seed: int = 0) -> NDArra
         length = np.linalg.norm(force, axis=1, keepdims=True) + 1e-9
         places += force / length * np.minimum(length, 0.5 * (1 - step / steps) * np.sqrt(num_vertices) / 3 + 0.01)
     places -= places.mean(axis=0, keepdims=True)
-    return places
+    lengths = np.linalg.norm(places[source] - places[target], axis=1)
+    return places / max(float(np.median(lengths)), 1e-3) if len(lengths) else places

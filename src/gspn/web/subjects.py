@@ -5,6 +5,8 @@ Here belong the two ways in, molecules and uploaded tables, and their limits. Wh
 
 from __future__ import annotations
 
+import csv
+import io
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -184,8 +186,7 @@ def _header(content: bytes) -> list[str]:
         raise InputError("tables must be CSV files in UTF-8") from None
     if "\0" in first:
         raise InputError("tables must be CSV files; this is something else")
-    lines = first.splitlines()
-    return [name.strip().strip('"') for name in lines[0].split(",")] if lines else []
+    return [name.strip() for name in next(csv.reader(io.StringIO(first)), [])]
 
 
 def _refuse(what: str, found: int, most: int) -> None:

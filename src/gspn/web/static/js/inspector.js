@@ -6,7 +6,7 @@ import { colour, signed, theme } from "./scale.js";
 const byId = (id) => document.getElementById(id);
 
 export class Inspector {
-  // calls: edit(edit), attribute(name), try(value), close()
+  // calls: edit(edit, byKey), attribute(name), try(value), close()
   constructor(calls) {
     this.calls = calls;
     byId("attribute").addEventListener("change", (event) => calls.attribute(event.target.value));
@@ -71,7 +71,10 @@ export class Inspector {
     if (row.current) button.classList.add("current");
     if (row.reason) button.classList.add("impossible");
     if (row.reason || row.current) button.setAttribute("aria-disabled", "true");
-    else button.addEventListener("click", () => this.calls.edit({ do: "set", vertex: found.vertex, attribute: found.attribute, value: row.value }));
+    else {
+      const edit = { do: "set", vertex: found.vertex, attribute: found.attribute, value: row.value };
+      button.addEventListener("click", (event) => this.calls.edit(edit, event.detail === 0)); // 0: by the keyboard
+    }
     return element("li", {}, button);
   }
 

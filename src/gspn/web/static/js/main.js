@@ -26,6 +26,7 @@ const page = {
   mode: "change",
   limits: {}, // the ends of the locked scales, by mode
   about: null,
+  upload: null, // the server's report about the upload that is shown
   turn: 0, // numbers the questions: answers to old ones are dropped
 };
 
@@ -41,7 +42,7 @@ const inspector = new Inspector({
 });
 
 function tell(message) {
-  byId("message").textContent = message ?? "";
+  byId("message").textContent = message ? message[0].toUpperCase() + message.slice(1) : "";
   byId("message").hidden = !message;
 }
 
@@ -90,7 +91,7 @@ function render() {
   byId("legend").replaceChildren(legend(mode, end, theme()));
   byId("caption-original").textContent = `log-likelihood ${plain(answer.total_before)}`;
   byId("caption-edited").textContent = state.position ? `${plain(answer.total_after)}, change ${totals(answer)}` : "no edits yet";
-  byId("problems").textContent = answer.problems.map(({ reason }) => reason).join("; ");
+  byId("problems").textContent = answer.problems.map(({ vertex, reason }) => `${answer.names[vertex]}: ${reason}`).join("; ");
   byId("problems").hidden = !answer.problems.length;
   showHistory(byId("history"), state, answer, (position) => travel(position, "Went to another point"));
   byId("undo").disabled = state.position === 0;
@@ -141,13 +142,12 @@ async function inspect(values = []) {
 
 // Edits
 
-function change(edit) {
+function change(edit, byKey = false) {
   const { source, leaveOneOut } = page.state;
   const next = new State(source, [...page.state.done, edit], leaveOneOut);
-  const inList = byId("inspector").contains(document.activeElement);
   attempt(async () => {
     await show(next, words(edit, page.answer));
-    if (inList) stage.focus(page.selected);
+    if (byKey) stage.focus(page.selected);
   });
 }
 
@@ -164,8 +164,23 @@ const redo = () => travel(page.state.position + 1, "Redone");
 // Choosing a graph
 
 function open(source, leaveOneOut = page.state.leaveOneOut) {
-  byId("graph-field").hidden = source.upload === undefined;
-  return attempt(() => show(new State(source, [], leaveOneOut)));
+  return attempt(async () => {
+    await show(new State(source, [], leaveOneOut));
+    introduce(source.upload === undefined ? null : page.upload);
+  });
+}
+
+// Who is asked: the loaded model, or one that was fitted to an upload.
+function introduce(report) {
+  page.upload = report;
+  const several = report !== null && report.graphs.length > 1;
+  byId("graph-field").hidden = !several;
+  if (report !== null) byId("smiles").value = byId("examples").value = "";
+  const known = (attributes) => attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ");
+  const { levels, states, attributes } = page.about.model;
+  byId("about").textContent = report?.fitted
+    ? `A small model, fitted to these tables, that knows ${known(report.attributes)}.`
+    : `The model has ${levels} levels and ${states} states, and knows ${known(attributes)}.`;
 }
 
 function openSmiles(smiles) {
@@ -180,15 +195,14 @@ async function openUpload() {
   if (!nodes) throw new Error("Choose a table of nodes first.");
   const [size, most] = [nodes.size + (edges?.size ?? 0), page.about.limits.upload_bytes];
   if (size > most) throw new Error(`The tables are too large: ${size.toLocaleString("en")} bytes, and at most ${most.toLocaleString("en")} are taken.`);
-  const { upload: name, graphs, can_leave_out: canLeaveOut } = await upload(nodes, edges);
-  await waitFor(`/api/tables/${encodeURIComponent(name)}`, "Fitting a small model to these tables …");
-  listGraphs(graphs, 0);
+  await upload(nodes, edges).then(({ upload: name }) => waitForUpload(name, 0));
   byId("upload").open = false;
-  await open({ upload: name, graph: 0 }, canLeaveOut);
+  await open({ upload: page.upload.upload, graph: 0 }, page.upload.can_leave_out);
 }
 
-function listGraphs(names, chosen) {
-  byId("graphs").replaceChildren(...names.map((name, number) => element("option", { value: number, textContent: name })));
+async function waitForUpload(name, chosen) {
+  page.upload = await waitFor(`/api/tables/${encodeURIComponent(name)}`, "Fitting a small model to these tables …");
+  byId("graphs").replaceChildren(...page.upload.graphs.map((called, number) => element("option", { value: number, textContent: called })));
   byId("graphs").value = chosen;
 }
 
@@ -197,15 +211,13 @@ async function restore() {
   if (!state) {
     const [{ smiles }] = page.about.examples;
     byId("examples").value = byId("smiles").value = smiles;
-    return open({ smiles });
+    await open({ smiles });
+    return;
   }
   if (state.source.smiles !== undefined) byId("smiles").value = state.source.smiles;
-  else {
-    const report = await waitFor(`/api/tables/${encodeURIComponent(state.source.upload)}`, "Fitting a small model …");
-    listGraphs(report.graphs, state.source.graph);
-    byId("graph-field").hidden = false;
-  }
-  return show(state);
+  else await waitForUpload(state.source.upload, state.source.graph);
+  await show(state);
+  introduce(state.source.upload === undefined ? null : page.upload);
 }
 
 // Wiring
@@ -271,7 +283,7 @@ attempt(async () => {
   const { model, examples } = page.about;
   // The paper's objective is the pseudo-likelihood; the others teach a model what a vertex is like given all others.
   page.state.leaveOneOut = model.objective !== "pseudo";
-  byId("about").textContent = `The model has ${model.levels} levels and ${model.states} states, and knows ${model.attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ")}.`;
+  introduce(null);
   for (const field of ["smiles", "examples"]) byId(field).disabled = !model.molecules;
   byId("examples").append(...(model.molecules ? examples : []).map(({ name, smiles }) => element("option", { value: smiles, textContent: name })));
   if (model.molecules || location.hash.includes("upload=")) await restore();

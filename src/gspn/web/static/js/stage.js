@@ -39,7 +39,9 @@ export class Stage {
       place.addEventListener("click", (event) => this.#withVertex(event, (vertex) => calls.select(vertex)));
       place.addEventListener("pointerover", (event) => this.#withVertex(event, (vertex, group) => calls.point(vertex, group)));
       place.addEventListener("pointerleave", () => calls.point(null));
-      place.addEventListener("focusin", (event) => this.#withVertex(event, (vertex, group) => calls.point(vertex, group)));
+      place.addEventListener("focusin", (event) => this.#withVertex(event, (vertex, group) => {
+        if (group.matches(":focus-visible")) calls.point(vertex, group); // the pointer has its own way
+      }));
       place.addEventListener("focusout", () => calls.point(null));
       place.addEventListener("keydown", (event) => this.#key(event));
     }

@@ -1,0 +1,80 @@
+"""`python -m gspn.web.speed`: how long the page's server takes to answer about a molecule of 50 atoms, over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import statistics
+import sys
+import threading
+import time
+from typing import Any
+
+import torch
+import uvicorn
+
+from gspn.web.app import create_app
+from gspn.web.learning import Learning, learn_molecules
+from gspn.web.limits import Limits
+
+FIFTY_ATOMS = "CC(C)c1c(C(=O)Nc2ccccc2)c(-c2ccccc2)c(-c2ccc(F)cc2)n1CCC(O)CC(O)CC(=O)OCCCCCCCCC"
+REPETITIONS = 30
+
+
+def run() -> list[dict[str, Any]]:
+    """One row a question: median and slowest of several, in milliseconds; each time the edits are new to the server."""
+    learning = Learning()
+    for _ in learn_molecules(learning):
+        pass
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        app = create_app(learning.model, Limits(requests_per_second=1e6))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        connection = http.client.HTTPConnection(*listener.getsockname())
+        rows = [
+            _measure(connection, path, leave_one_out)
+            for path in ("what-if", "replacements", "conditional")
+            for leave_one_out in (False, True)
+        ]
+        server.should_exit = True
+        thread.join()
+    return rows
+
+
+def _measure(connection: http.client.HTTPConnection, path: str, leave_one_out: bool) -> dict[str, Any]:
+    seconds = []
+    for number in range(REPETITIONS + 1):
+        edits = [{"do": "set", "vertex": number % 50, "attribute": "element", "value": "N"}]
+        question: dict[str, Any] = {"smiles": FIFTY_ATOMS, "edits": edits, "leave_one_out": leave_one_out}
+        if path != "what-if":
+            question |= {"vertex": (7 * number) % 50, "attribute": "element"}
+        start = time.perf_counter()
+        connection.request("POST", f"/api/{path}", json.dumps(question), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        body = answer.read()
+        seconds.append(time.perf_counter() - start)
+        if answer.status != http.client.OK:
+            raise RuntimeError(body.decode())
+    kept = [1e3 * second for second in seconds[1:]]  # the first one finds nothing compiled and no molecule read
+    return {
+        "question": path,
+        "leave one out": leave_one_out,
+        "median ms": statistics.median(kept),
+        "most ms": max(kept),
+    }
+
+
+def main() -> int:
+    torch.set_num_threads(1)  # as `serve` does
+    print(f"{'question':<14} {'leave one out':<14} {'median ms':>10} {'most ms':>10}")
+    for row in run():
+        print("{:<14} {!s:<14} {:10.1f} {:10.1f}".format(*row.values()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""Starting the server: from the command line, on loopback, with a saved model or one that is learned and kept."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+from gspn import GSPN
+from gspn.errors import InputError
+from gspn.web import learning, serving
+from gspn.web.app import create_app
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    """`serve` sets torch's number of threads; other tests have their own."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_the_command_serves_a_saved_model(model: GSPN, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    command = [sys.executable, "-m", "gspn.web", str(tmp_path / "model"), "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            address = re.fullmatch(r"(http://127\.0\.0\.1:\d+/)\n", line)
+            assert address, line
+            with urllib.request.urlopen(f"{address[1]}api/about", timeout=60) as answer:
+                assert json.load(answer)["state"] == "ready"
+            request = urllib.request.Request(address[1], headers={"Host": "evil.example"})
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request, timeout=60)
+            refused.value.close()
+            assert refused.value.code == 400
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=30)
+    assert process.returncode == 0, said
+    assert said == ""
+
+
+def test_wrong_folders_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from gspn.web.__main__ import main
+
+    assert main([str(tmp_path / "nothing"), "--no-browser"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert "nothing" in said
+
+
+def test_other_machines_are_warned_about(
+    model: GSPN, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import uvicorn
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    with caplog.at_level(logging.WARNING):
+        serving.serve(model, open_browser=False, announce=lambda _: None)
+    assert not caplog.records
+    with caplog.at_level(logging.WARNING):
+        serving.serve(model, host="0.0.0.0", port=0, open_browser=False, announce=lambda _: None)
+    assert "OPEN TO THE NETWORK" in caplog.text
+
+
+def test_ports(model: GSPN, monkeypatch: pytest.MonkeyPatch) -> None:
+    import uvicorn
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    found: list[str] = []
+    with serving._listening("127.0.0.1", 0) as taken:
+        number = taken.getsockname()[1]
+        monkeypatch.setattr(serving, "PORT", number)
+        serving.serve(model, open_browser=False, announce=found.append)
+        assert f":{number}/" not in found[0]
+        with pytest.raises(InputError, match=f"port {number}"):
+            serving.serve(model, port=number, open_browser=False)
+    with pytest.raises(InputError, match="65535"):
+        serving.serve(model, port=70_000, open_browser=False)
+
+
+def test_molecules_are_learned_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GSPN_CACHE", str(tmp_path))
+    monkeypatch.delenv("GSPN_DATA_ROOT", raising=False)
+    monkeypatch.setattr(learning, "builtin_molecules", lambda: ["CCO", "c1ccccc1Cl", "CC(=O)O", "CCN"])
+    monkeypatch.setitem(learning.MOLECULES, "epochs", 8)
+
+    def about(client: TestClient) -> Any:
+        return client.get("/api/about").json()
+
+    with TestClient(create_app(), base_url="http://127.0.0.1") as client:
+        seen = about(client)
+        early = client.post("/api/what-if", json={"smiles": "CCO"})
+        assert early.status_code in (200, 503)
+        for _ in range(600):
+            if (seen := about(client))["state"] != "learning":
+                break
+            time.sleep(0.05)
+        assert seen["state"] == "ready", seen
+        first = client.post("/api/what-if", json={"smiles": "CCO"}).json()
+    monkeypatch.setattr(learning, "builtin_molecules", lambda: pytest.fail("learned again"))
+    with TestClient(create_app(), base_url="http://127.0.0.1") as client:
+        for _ in range(100):
+            if about(client)["state"] == "ready":
+                break
+            time.sleep(0.05)
+        assert client.post("/api/what-if", json={"smiles": "CCO"}).json() == first
+
+
+def test_learning_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GSPN_CACHE", str(tmp_path))
+    monkeypatch.delenv("GSPN_DATA_ROOT", raising=False)
+
+    def fail() -> list[str]:
+        raise InputError("no molecules today")
+
+    monkeypatch.setattr(learning, "builtin_molecules", fail)
+    with TestClient(create_app(), base_url="http://127.0.0.1") as client:
+        for _ in range(100):
+            if (seen := client.get("/api/about").json())["state"] != "learning":
+                break
+            time.sleep(0.02)
+        assert (seen["state"], seen["error"]) == ("failed", "no molecules today")
+        answer = client.post("/api/what-if", json={"smiles": "CCO"})
+        assert answer.status_code == 503
+        assert "no molecules today" in answer.json()["error"]
