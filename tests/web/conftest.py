@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 import warnings
@@ -23,6 +22,7 @@ with warnings.catch_warnings():
 from gspn.web.app import create_app
 from gspn.web.learning import ATOM_FEATURES
 from gspn.web.limits import Limits
+from gspn.web.serving import listening
 
 BASE = "http://127.0.0.1"
 
@@ -47,9 +47,7 @@ def address(model: GSPN) -> Iterator[str]:
     """A server on a port of its own."""
     import uvicorn
 
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(64)
+    with listening("127.0.0.1", 0) as listener:
         app = create_app(model, Limits(requests_per_second=1e6))
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -84,7 +84,7 @@ def test_ports(model: GSPN, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
     found: list[str] = []
-    with serving._listening("127.0.0.1", 0) as taken:
+    with serving.listening("127.0.0.1", 0) as taken:
         number = taken.getsockname()[1]
         monkeypatch.setattr(serving, "PORT", number)
         serving.serve(model, open_browser=False, announce=found.append)

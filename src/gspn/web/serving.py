@@ -62,7 +62,7 @@ def serve(
     # Graphs of the page are small: a second thread would cost more than it gives.
     torch.set_num_threads(1)
     app = create_app(loaded, limits, allowed_names=[*allowed_names, host])
-    with _listening(host, port) as listener:
+    with listening(host, port) as listener:
         shown = host if _is_loopback(host) else socket.gethostname()
         address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}/"
         announce(address)
@@ -83,9 +83,11 @@ def _is_loopback(host: str) -> bool:
 
 
 @contextlib.contextmanager
-def _listening(host: str, port: int | None) -> Iterator[socket.socket]:
+def listening(host: str, port: int | None) -> Iterator[socket.socket]:
+    """A socket that browsers can connect to from now on."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as listener:
+    # With the protocol named: asyncio would else leave answers waiting, 40 ms each, for more to send.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         for number in (PORT, 0) if port is None else (port,):
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 import statistics
 import sys
 import threading
@@ -17,6 +16,7 @@ import uvicorn
 from gspn.web.app import create_app
 from gspn.web.learning import Learning, learn_molecules
 from gspn.web.limits import Limits
+from gspn.web.serving import listening
 
 FIFTY_ATOMS = "CC(C)c1c(C(=O)Nc2ccccc2)c(-c2ccccc2)c(-c2ccc(F)cc2)n1CCC(O)CC(O)CC(=O)OCCCCCCCCC"
 REPETITIONS = 30
@@ -27,9 +27,7 @@ def run() -> list[dict[str, Any]]:
     learning = Learning()
     for _ in learn_molecules(learning):
         pass
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
+    with listening("127.0.0.1", 0) as listener:
         app = create_app(learning.model, Limits(requests_per_second=1e6))
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
