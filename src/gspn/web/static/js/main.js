@@ -116,8 +116,13 @@ function select(vertex, byKey = false) {
     await inspect();
     card.hide();
     if (byKey) inspector.focus();
-    else if (matchMedia("(max-width: 60rem)").matches) byId("inspector").scrollIntoView({ block: "start", behavior: "smooth" });
+    else bringUp("inspector");
   });
+}
+
+// On a narrow page drawings and replacements are not seen together.
+function bringUp(id) {
+  if (matchMedia("(max-width: 60rem)").matches) byId(id).scrollIntoView({ block: "start", behavior: "smooth" });
 }
 
 function deselect(refocus) {
@@ -148,6 +153,7 @@ function change(edit, byKey = false) {
   attempt(async () => {
     await show(next, words(edit, page.answer));
     if (byKey) stage.focus(page.selected);
+    else bringUp("figure-edited");
   });
 }
 
