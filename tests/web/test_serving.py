@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import re
@@ -20,7 +21,7 @@ import torch
 from fastapi.testclient import TestClient
 
 from gspn import GSPN
-from gspn.errors import InputError
+from gspn.errors import InputError, MissingExtraError
 from gspn.web import learning, serving
 from gspn.web.app import create_app
 
@@ -140,3 +141,13 @@ def test_learning_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         answer = client.post("/api/what-if", json={"smiles": "CCO"})
         assert answer.status_code == 503
         assert "no molecules today" in answer.json()["error"]
+        tables = client.post("/api/tables", files={"nodes": ("n.csv", b"id,x\n0,a\n1,b\n", "text/csv")})
+        assert tables.json()["fitted"]
+
+
+@pytest.mark.parametrize("package", ["fastapi", "python_multipart"])
+def test_missing_packages_are_named_with_their_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "gspn.web.app")
+    with pytest.raises(MissingExtraError, match=rf"{package}.*gspn\[web\]"):
+        importlib.import_module("gspn.web.app")

@@ -137,6 +137,8 @@ def test_molecules_are_refused_by_a_model_of_friends(friendly: tuple[GSPN, TestC
         ("id,x\n" + "".join(f"{i},1\n" for i in range(500)), None, "too many rows of nodes"),
         ("id,x\n" + "".join(f"{i},value {i}\n" for i in range(100)), None, "too many values of 'x'"),
         ("id,x\n0,inf\n1,2.5\n", None, "infinite"),
+        (f"id,x\n0,{'a' * 5_000}\n1,b\n", None, "too many characters in 'x'"),
+        (f"id,{'x' * 5_000}\n0,a\n1,b\n", None, "too many characters in"),
         (b"id,x\n0,\xff\xfe\n", None, "UTF-8"),
         (b"id,x\n\x00\x00,1\n", None, "CSV"),
         (b"PK\x03\x04\x00\x00", None, "CSV"),

@@ -12,13 +12,14 @@ from typing import Annotated, Any
 from gspn.errors import GSPNError, InputError, MissingExtraError
 
 try:
+    import python_multipart  # noqa: F401 (fastapi reads uploads with it)
     from fastapi import FastAPI, File, Request, UploadFile
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import FileResponse, JSONResponse
     from fastapi.staticfiles import StaticFiles
     from starlette.exceptions import HTTPException
 except ImportError as error:
-    raise MissingExtraError("the page needs fastapi, which is not installed: pip install 'gspn[web]'") from error
+    raise MissingExtraError(f"the page needs {error.name}, which is not installed: pip install 'gspn[web]'") from error
 
 from gspn.models.gspn import GSPN
 from gspn.web import answers

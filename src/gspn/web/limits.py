@@ -27,6 +27,8 @@ class Limits:
     """Attributes of an upload"""
     categories: int = 200
     """Values of one attribute of an upload, where it is categorical"""
+    text_characters: int = 300
+    """Length of an attribute's name, and of a category, of an upload"""
     edits: int = 200
     """Edits of one question"""
     uploads: int = 8

@@ -69,7 +69,8 @@ class Shelf:
 
     async def add(self, nodes: bytes, edges: bytes | None) -> dict[str, Any]:
         """Keep uploaded tables, and start to fit a model to them if the present one does not fit."""
-        model = _ready(self.learning)
+        # Without rdkit there is no model of molecules, but tables can do without.
+        model = None if self.learning.error else _ready(self.learning)
         name = hashlib.sha256(len(nodes).to_bytes(8, "big") + nodes + (edges or b"")).hexdigest()[:16]
         if name not in self._uploads or self._uploads[name].learning.error:
             upload, fits = await self._worker.ask(read_tables, nodes, edges, model, self._limits)

@@ -5,6 +5,7 @@ Here belong the two ways in, molecules and uploaded tables, and their limits. Wh
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import tempfile
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from gspn.attributes import Attribute, Categorical, Schema
+from gspn.attributes import Categorical, Schema
 from gspn.columns import shorten
 from gspn.convert.atoms import BOND_TYPES, FEATURES, OGB_SCHEMA, import_rdkit
 from gspn.convert.molecules import from_smiles
@@ -118,7 +119,7 @@ class Upload:
         return Subject(model, graph, tuple(ids), spread(len(graph.x), graph.edge_index.numpy()), self.edge_types)
 
 
-def read_tables(nodes: bytes, edges: bytes | None, model: GSPN, limits: Limits) -> tuple[Upload, bool]:
+def read_tables(nodes: bytes, edges: bytes | None, model: GSPN | None, limits: Limits) -> tuple[Upload, bool]:
     """Uploaded CSV tables as graphs, and whether the model's schema fits them (else they have one of their own)."""
     with tempfile.TemporaryDirectory(prefix="gspn-web-") as folder:
         tables: list[Path | None] = [None, None]
@@ -133,7 +134,7 @@ def read_tables(nodes: bytes, edges: bytes | None, model: GSPN, limits: Limits) 
 
 
 def _read_files(
-    nodes: bytes, edges: bytes | None, tables: Sequence[Path | None], model: GSPN, limits: Limits
+    nodes: bytes, edges: bytes | None, tables: Sequence[Path | None], model: GSPN | None, limits: Limits
 ) -> tuple[Upload, bool]:
     for name, content, most in (("nodes", nodes, limits.vertices), ("edges", edges or b"", limits.edges)):
         _refuse(f"rows of {name}", content.count(b"\n"), most + 2)  # before anything is parsed
@@ -156,27 +157,26 @@ def _read_files(
     _refuse("vertices", len(dataset.entries()), limits.vertices)
     _refuse("edges", int(dataset.num_edges_per_graph().sum()), limits.edges)
     for attribute in dataset.schema:
-        _refuse(f"values of {attribute.name!r}", _num_categories(attribute), limits.categories)
+        values = attribute.categories if isinstance(attribute, Categorical) else ()
+        _refuse(f"values of {attribute.name[:100]!r}", len(values), limits.categories)
+        longest = max(len(str(text)) for text in (attribute.name, *values))
+        _refuse(f"characters in {attribute.name[:100]!r}", longest, limits.text_characters)
     names = dataset.graph_names
     called = [str(name)[:60] for name in names] if names is not None else ["graph"] * len(dataset)
     types = tuple(str(one)[:60] for one in dataset.edge_types or ())
-    levels = model.num_layers if fits else TABLES["num_layers"]
+    levels = model.num_layers if model is not None and fits else TABLES["num_layers"]
     return Upload(dataset, tuple(called), types, is_cheap(dataset, levels, limits.vertices, seed=0)), fits
 
 
-def _read_by(model: GSPN, tables: Sequence[Path | None], options: dict[str, Any]) -> tuple[GraphDataset, bool]:
+def _read_by(model: GSPN | None, tables: Sequence[Path | None], options: dict[str, Any]) -> tuple[GraphDataset, bool]:
     """By the model's schema if that fits the tables, or else by one of their own."""
     nodes, edges = tables
-    try:
-        dataset = from_tables(nodes, edges, model.schema, **options)
-        model.collate(dataset)  # complains of edge types and of values beyond all measure
-        return dataset, True
-    except InputError:
-        return from_tables(nodes, edges, **options), False
-
-
-def _num_categories(attribute: Attribute) -> int:
-    return len(attribute.categories) if isinstance(attribute, Categorical) else 0
+    if model is not None:
+        with contextlib.suppress(InputError):
+            dataset = from_tables(nodes, edges, model.schema, **options)
+            model.collate(dataset)  # complains of edge types and of values beyond all measure
+            return dataset, True
+    return from_tables(nodes, edges, **options), False
 
 
 def _header(content: bytes) -> list[str]:

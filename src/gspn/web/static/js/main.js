@@ -183,10 +183,11 @@ function introduce(report) {
   byId("graph-field").hidden = !several;
   if (report !== null) byId("smiles").value = byId("examples").value = "";
   const known = (attributes) => attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ");
-  const { levels, states, attributes } = page.about.model;
-  byId("about").textContent = report?.fitted
-    ? `A small model, fitted to these tables, that knows ${known(report.attributes)}.`
-    : `The model has ${levels} levels and ${states} states, and knows ${known(attributes)}.`;
+  if (report?.fitted) byId("about").textContent = `A small model, fitted to these tables, that knows ${known(report.attributes)}.`;
+  else if (page.about.model) {
+    const { levels, states, attributes } = page.about.model;
+    byId("about").textContent = `The model has ${levels} levels and ${states} states, and knows ${known(attributes)}.`;
+  }
 }
 
 function openSmiles(smiles) {
@@ -285,7 +286,12 @@ addEventListener("scroll", () => card.follow(), { passive: true, capture: true }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
 
 attempt(async () => {
-  page.about = await waitFor("/api/about", "Learning the built-in molecules, once …");
+  try {
+    page.about = await waitFor("/api/about", "Learning the built-in molecules, once …");
+  } catch (error) {
+    page.about = await get("/api/about"); // tables can do without that model
+    throw error;
+  }
   const { model, examples } = page.about;
   // The paper's objective is the pseudo-likelihood; the others teach a model what a vertex is like given all others.
   page.state.leaveOneOut = model.objective !== "pseudo";
