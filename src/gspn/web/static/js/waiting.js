@@ -14,7 +14,8 @@ export async function waitFor(path, text) {
       if (report.state === "failed") throw new Error(report.error);
       byId("progress").hidden = false;
       byId("progress-text").textContent = text;
-      byId("progress-bar").value = report.share;
+      if (report.share > 0) byId("progress-bar").value = report.share;
+      else byId("progress-bar").removeAttribute("value"); // the start takes a while: it moves, but says nothing
       await new Promise((resume) => setTimeout(resume, PAUSE));
     }
   } finally {
