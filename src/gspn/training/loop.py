@@ -220,7 +220,7 @@ class _Run:
             self.processes.sum_gradients(self.parameters)
             gradients = [p.grad for p in self.parameters if p.grad is not None and p.numel()]
             torch._foreach_div_(gradients, all_terms)
-            if not math.isfinite(nn.utils.get_total_norm(gradients, math.inf)):
+            if not _are_finite(gradients):
                 raise GSPNError(
                     f"a gradient is no number in epoch {self.progress.epoch}; try a smaller lr, or another seed"
                 )
@@ -228,6 +228,12 @@ class _Run:
                 nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
             self.optimizer.step()
         return loss, int(all_terms)
+
+
+def _are_finite(gradients: list[Tensor]) -> bool:
+    """Whether all are numbers: told by their quick Euclidean norms, unless these overflow, as squares may."""
+    norms = torch._foreach_norm(gradients)
+    return all(map(math.isfinite, norms)) or math.isfinite(nn.utils.get_total_norm(gradients, math.inf))
 
 
 def _improves(record: dict[str, Any], best: dict[str, Any], monitor: str) -> bool:
