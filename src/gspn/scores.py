@@ -6,7 +6,6 @@ Rows without a label are left out. What is predicted, and with what probability,
 from __future__ import annotations
 
 import numpy as np
-from sklearn.metrics import average_precision_score, r2_score
 
 from gspn.attributes import Binary, Categorical, FloatArray
 from gspn.errors import InputError
@@ -36,11 +35,15 @@ def _one(attribute: object, labels: FloatArray, predictions: FloatArray) -> floa
         return float(np.mean(labels[labelled] == predictions[labelled]))
     if labelled.sum() < 2:
         return None  # one label has no variance to explain
+    from sklearn.metrics import r2_score  # here, as it takes a while and training needs no scores
+
     return float(r2_score(labels[labelled], predictions[labelled]))
 
 
 def average_precision(labels: FloatArray, probabilities: FloatArray) -> float:
     """The mean over tasks of the area under precision and recall; tasks whose labels are all alike are left out."""
+    from sklearn.metrics import average_precision_score
+
     values = []
     for task in range(labels.shape[1]):
         labelled = ~np.isnan(labels[:, task])
