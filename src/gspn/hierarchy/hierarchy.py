@@ -22,7 +22,7 @@ from gspn.graphs.batch import Batch
 from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
 from gspn.kernels.choose import use_fast
 from gspn.kernels.contract import Levels
-from gspn.kernels.distinct import distinct_rows
+from gspn.kernels.distinct import distinct_inputs
 from gspn.kernels.fast import fast
 from gspn.kernels.levels import climb_circuit
 from gspn.kernels.reference import reference
@@ -162,8 +162,8 @@ class Hierarchy(nn.Module):
             return climb_circuit(self.template, self.inputs(naturals, visible), prior, transitions, batch)
         if not use_fast(prior, transitions, visible):
             return reference(self.inputs(naturals, visible), None, prior, transitions, batch)
-        rows, evidence = distinct_rows(visible)
-        return fast(self.inputs(naturals, rows), evidence, prior, transitions, batch)
+        log_density, evidence = distinct_inputs(self.template, self.families, naturals, visible)
+        return fast(log_density, evidence, prior, transitions, batch)
 
     def inputs(self, naturals: list[Natural], x: Tensor) -> Tensor:
         """[levels, N, K] inputs of the template, levels as in `naturals`."""

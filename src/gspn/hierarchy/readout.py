@@ -25,6 +25,9 @@ from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
+from gspn.kernels.choose import obstacle
+from gspn.kernels.distinct import distinct_inputs
+from gspn.kernels.mixture import log_mixture
 
 _NOISE = 0.1
 """Deviation of the first transitions' logits: with more, the sum over a graph would already have chosen one state."""
@@ -89,11 +92,18 @@ class Readout(nn.Module):
         mean = total / (levels * units * sizes.clamp_min(1))[:, None]
         return log_weight(torch.where((sizes == 0)[:, None], 1 / self.num_graph_states, mean))
 
-    def log_prob(self, log_prior: Tensor, y: Tensor) -> Tensor:
-        """[G] log P(observed targets | graph state weights); exactly 0 where none is observed."""
+    def log_prob(self, log_prior: Tensor, y: Tensor, *, fast: bool = False) -> Tensor:
+        """[G] log P(observed targets | graph state weights); exactly 0 where none is observed.
+
+        `fast`: in compiled code, for plain tensors on the CPU; differentiable once.
+        """
         if self.head == "circuit":
             families = self.families
-            inputs = inputs_of(self.template, families, [family.natural() for family in families], y)
+            naturals = [family.natural() for family in families]
+            if fast:
+                log_density, evidence = distinct_inputs(self.template, families, naturals, y)
+                return log_mixture(log_prior, log_density[0], evidence, y)
+            inputs = inputs_of(self.template, families, naturals, y)
             log_prob = self.template.log_value(inputs.squeeze(0), log_prior.unsqueeze(1))
         else:
             known = [
@@ -192,15 +202,19 @@ class SupervisedHierarchy(nn.Module):
 
     def forward(self, batch: Batch) -> SupervisedEvaluation:
         evaluation: Evaluation = self.hierarchy(batch)
-        log_prior = self.readout.log_prior(evaluation)
-        log_prob = None if batch.y is None else self.readout.log_prob(log_prior, labels_of(batch).to(log_prior.device))
+        log_prior, log_prob = self.readout.log_prior(evaluation), None
+        if batch.y is not None:
+            # Where the posteriors are differentiable once, nothing is lost if the rest is, too.
+            fast = evaluation.levels.graph_sums is not None and obstacle(log_prior) is None
+            log_prob = self.readout.log_prob(log_prior, labels_of(batch).to(log_prior.device), fast=fast)
         return SupervisedEvaluation(**vars(evaluation), readout_log_prior=log_prior, log_prob=log_prob)
 
 
 def labels_of(batch: Batch) -> Tensor:
     """[G, T] the targets that a batch carries, NaN where missing."""
     assert batch.y is not None
-    return batch.y.double().unsqueeze(-1).flatten(1)  # which knows what to do with no rows at all
+    y = batch.y.double()
+    return y if y.dim() == 2 else y.unsqueeze(-1).flatten(1)  # which knows what to do with no rows at all
 
 
 def _num_logits(attribute: object) -> int:

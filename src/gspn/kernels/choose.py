@@ -28,16 +28,20 @@ def use_fast(*tensors: Tensor) -> bool:
         raise InputError(f"{VARIABLE} must be one of {', '.join(NAMES)}, or unset; it is '{asked}'")
     if asked == "reference":
         return False
-    obstacle = next((reason for tensor in tensors if (reason := _obstacle(tensor))), None)
-    if obstacle and asked == "fast":
-        raise InputError(f"{VARIABLE}=fast: the fast kernel {obstacle}; unset the variable to use the reference here")
-    return obstacle is None
+    for tensor in tensors:
+        reason = obstacle(tensor)
+        if reason and asked == "fast":
+            raise InputError(f"{VARIABLE}=fast: the fast kernel {reason}; unset the variable to use the reference here")
+        if reason:
+            return False
+    return True
 
 
-def _obstacle(tensor: Tensor) -> str | None:
-    if tensor.device.type != "cpu":
+def obstacle(tensor: Tensor) -> str | None:
+    """Why compiled code cannot work on a tensor; None if it can."""
+    if not tensor.is_cpu:
         return f"works on the CPU, not on the device '{tensor.device}'"
-    if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+    if tensor.dtype not in (torch.float32, torch.float64) and tensor.is_floating_point():
         return f"computes in float32 or float64, not in {tensor.dtype}"
     if type(tensor) not in (Tensor, torch.nn.Parameter):
         return f"needs plain tensors, not a {type(tensor).__name__}"

@@ -6,13 +6,33 @@ of these once a level, not for each vertex.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gspn.circuits.leaves import Leaves, Natural, TableLeaves
+from gspn.circuits.templates import NaiveBayes, inputs_of
 from gspn.graphs.assembly import compiled
+
+
+def distinct_inputs(
+    template: NaiveBayes, families: Sequence[Leaves], naturals: Sequence[Natural], x: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Inputs [levels, U, C] of the template for distinct rows of x [N, d], and for every row of x its number [N] there.
+
+    None: one row for every row of x, in order.
+    """
+    if len(families) == 1 and isinstance(families[0], TableLeaves):
+        # The rows of a table are all that can occur: there is nothing to search for, or to look up.
+        table = families[0].table(naturals[0])
+        values = table.shape[1]
+        if values <= _most(x):
+            return table, x.squeeze(1).nan_to_num(nan=values - 1).int()
+    rows, number = distinct_rows(x)
+    return inputs_of(template, families, naturals, rows), number
 
 
 def distinct_rows(x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -20,13 +40,16 @@ def distinct_rows(x: Tensor) -> tuple[Tensor, Tensor | None]:
 
     Rows are in the order of their first occurrence. Where too many are distinct for this to pay, x itself and None.
     """
-    # Each thread sums gradients for all distinct rows; together that should not exceed one row a vertex.
-    most = len(x) // (2 * torch.get_num_threads())
     bits = x.contiguous().view(torch.int64).numpy()
-    found, number = _number(bits, most)
+    found, number = _number(bits, _most(x))
     if len(number) < len(bits):
         return x, None
     return torch.from_numpy(found).view(torch.float64), torch.from_numpy(number)
+
+
+def _most(x: Tensor) -> int:
+    """Distinct rows beyond which they do not pay: each thread sums gradients for all, which is half a row a vertex."""
+    return len(x) // (2 * torch.get_num_threads())
 
 
 @compiled

@@ -32,7 +32,6 @@ _log = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
-_upward: Callable[..., Climbed] = upward
 _downward: Callable[..., tuple[Array, Array, Array]] = downward
 
 
@@ -60,43 +59,49 @@ def fast(log_density: Tensor, evidence: Tensor | None, prior: Tensor, transition
     number = np.arange(batch.num_vertices, dtype=np.int32) if evidence is None else evidence.int().numpy()
     edges = batch.row_ptr.numpy(), batch.source.int().numpy(), kind, batch.vertex_ptr.numpy(), number
     sizes = Sizes(levels, states, -(-states // WIDTH) * WIDTH, kinds)
+    flat = _flat(log_density), _flat(prior), _flat(transitions)
     at_hand = team()
-    rows, plan = _prepare(at_hand, levels, evidence is None, *edges, _flat(log_density))
+    done = _Done(at_hand, sizes, evidence is None, flat, *_climb(at_hand, sizes, evidence is None, *edges, *flat))
     climb: Any = _Climb.apply
-    work = _Work(at_hand, plan, sizes, rows, evidence is None)
-    posteriors, root_prior, log_value, graph_sums = climb(log_density, prior, transitions, work)
-    row_of = torch.from_numpy(rows.row_of) if len(rows.row_of) else None
+    posteriors, root_prior, log_value, graph_sums = climb(log_density, prior, transitions, done)
+    row_of = torch.from_numpy(done.rows.row_of) if len(done.rows.row_of) else None
     return Levels(posteriors, root_prior, log_value, row_of, graph_sums)
 
 
 @compiled
-def _prepare(
+def _climb(
     team: Team,
-    levels: int,
+    sizes: Sizes,
     every_row_its_own: bool,
     row_ptr: Any,
     source: Any,
     kind: Any,
     vertex_ptr: Any,
     evidence: Any,
-    like: Any,
-) -> tuple[Rows, Plan]:
-    """What the loops run over, and who does which part of it."""
+    log_density: Any,
+    start: Any,
+    transition: Any,
+) -> tuple[Plan, Rows, Climbed]:
+    """Who does which part, what the loops run over, and what the loop upward finds: all in one call from Python."""
     if every_row_its_own:
-        rows = rows_alone(row_ptr, source, kind, vertex_ptr, evidence, like)
+        rows = rows_alone(row_ptr, source, kind, vertex_ptr, evidence, log_density)
     else:
-        rows = rows_alike(team, row_ptr, source, kind, vertex_ptr, evidence, like)
-    return rows, divide(team, rows, levels)
+        rows = rows_alike(team, row_ptr, source, kind, vertex_ptr, evidence, log_density)
+    plan = divide(team, rows, sizes.levels)
+    return plan, rows, upward(team, plan, sizes, rows, log_density, start, transition)
 
 
-class _Work(NamedTuple):
-    """What both directions have in common."""
+class _Done(NamedTuple):
+    """What the way up leaves for the way down."""
 
     team: Team
-    plan: Plan
     sizes: Sizes
-    rows: Rows
     every_row_its_own: bool
+    given: tuple[Array, Array, Array]
+    """Log-densities, prior and transitions, flat"""
+    plan: Plan
+    rows: Rows
+    climbed: Climbed
 
 
 class _Climb(torch.autograd.Function):
@@ -104,14 +109,14 @@ class _Climb(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, log_density: Tensor, prior: Tensor, transitions: Tensor, work: _Work
+        ctx: Any, log_density: Tensor, prior: Tensor, transitions: Tensor, done: _Done
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        levels, states, wide, _ = work.sizes
-        count, graphs = len(work.rows.size), len(work.rows.graph_ptr) - 1
-        climbed = _upward(*work[:4], _flat(log_density), _flat(prior), _flat(transitions))
+        # Kept for torch's sake, which then notices if somebody changes them before the way down.
         ctx.save_for_backward(log_density, prior, transitions)
-        ctx.work, ctx.climbed = work, climbed
+        ctx.done = done
+        levels, states, wide, _ = done.sizes
+        climbed, count, graphs = done.climbed, len(done.rows.size), len(done.rows.graph_ptr) - 1
         return (
             torch.from_numpy(climbed.h).as_strided((count, levels, 1, states), (wide, count * wide, wide, 1)),
             torch.from_numpy(climbed.root_prior).as_strided((count, 1, states), (wide, wide, 1)),
@@ -128,14 +133,14 @@ class _Climb(torch.autograd.Function):
         of_log_value: Tensor | None,
         of_sums: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
-        work: _Work = ctx.work
+        done: _Done = ctx.done
         log_density, prior, transitions = ctx.saved_tensors
-        none = _flat(log_density)[:0]
+        logs, _, theta = done.given
         by_level = None if of_posteriors is None else of_posteriors.transpose(0, 1)
         gradients = by_level, of_sums, of_log_value, of_root_prior
-        given = Given(*(none if gradient is None else _flat(gradient) for gradient in gradients))
-        logs, theta = _flat(log_density), _flat(transitions)
-        found = _downward(*work[:4], logs, theta, ctx.climbed, given, work.every_row_its_own)
+        given = Given(*(logs[:0] if gradient is None else _flat(gradient) for gradient in gradients))
+        known = done.team, done.plan, done.sizes, done.rows, logs, theta, done.climbed
+        found = _downward(*known, given, done.every_row_its_own)
         of_log_density, of_prior, of_transitions = (torch.from_numpy(value) for value in found)
         return (
             of_log_density.view(log_density.shape),
@@ -147,4 +152,4 @@ class _Climb(torch.autograd.Function):
 
 def _flat(value: Tensor) -> Array:
     """A tensor as a flat array, sharing its memory if possible."""
-    return value.detach().contiguous().view(-1).numpy()
+    return value.detach().numpy().ravel()

@@ -5,7 +5,7 @@ from gspn.circuits.leaves.contract import Leaves, Natural
 from gspn.circuits.leaves.gaussian import GaussianLeaves
 from gspn.circuits.leaves.negative_binomial import NegativeBinomialLeaves
 from gspn.circuits.leaves.poisson import PoissonLeaves
-from gspn.circuits.leaves.tables import BernoulliLeaves, CategoricalLeaves
+from gspn.circuits.leaves.tables import BernoulliLeaves, CategoricalLeaves, TableLeaves
 
 __all__ = [
     "BernoulliLeaves",
@@ -15,6 +15,7 @@ __all__ = [
     "Natural",
     "NegativeBinomialLeaves",
     "PoissonLeaves",
+    "TableLeaves",
     "leaves_for",
 ]
 

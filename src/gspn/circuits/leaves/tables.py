@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, pad
+from torch.nn.functional import logsigmoid
 
 from gspn.attributes import Binary, Categorical
 from gspn.circuits.leaves.contract import Leaves, Natural
@@ -18,7 +18,7 @@ _NOISE = 1.0
 """Deviation of the noise on initial logits: states that start alike would stay alike."""
 
 
-class _TableLeaves(Leaves):
+class TableLeaves(Leaves):
     """Shared by both: `natural` holds log_probs [levels, leaves, K]."""
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
@@ -26,9 +26,12 @@ class _TableLeaves(Leaves):
         log_weights = log_weight(weights)[:, None, None]
         return {"log_probs": torch.logsumexp(log_weights + natural["log_probs"], dim=0, keepdim=True)}
 
+    def table(self, natural: Natural) -> Tensor:
+        """[levels, K + 1, leaves] log-probabilities of all values, and of a gap, which has 0 everywhere."""
+        return torch.constant_pad_nd(natural["log_probs"], (0, 1)).transpose(1, 2)
+
     def log_density(self, natural: Natural, x: Tensor) -> Tensor:
-        # A gap points to one value more, whose log-probability is 0 everywhere.
-        table = pad(natural["log_probs"], (0, 1)).transpose(1, 2)
+        table = self.table(natural)
         return table.index_select(1, x.nan_to_num(nan=table.shape[1] - 1).long())
 
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
@@ -62,7 +65,7 @@ def _frequencies(values: Tensor, size: int) -> Tensor:
     return counts / counts.sum()
 
 
-class CategoricalLeaves(_TableLeaves):
+class CategoricalLeaves(TableLeaves):
     """Categorical distributions over the attribute's codes."""
 
     exported = ("probs",)
@@ -104,7 +107,7 @@ class CategoricalLeaves(_TableLeaves):
             self.raw_probs.copy_(log_probs)
 
 
-class BernoulliLeaves(_TableLeaves):
+class BernoulliLeaves(TableLeaves):
     """Bernoulli distributions, learned as one logit."""
 
     exported = ("probs",)
