@@ -121,7 +121,7 @@ def test_the_model_fills(fitted: TableImputer) -> None:
 def test_the_spread_is_that_of_the_conditional(fitted: TableImputer) -> None:
     nodes, edges = draw_tables()
     completed, spread = fitted.transform(nodes, edges, return_spread=True)
-    assert list(spread.columns) == ["row", "attribute", "value", "std", "probability", "low", "high"]
+    assert list(spread.columns) == ["row", "attribute", "value", "std", "probability", "low", "high", "likely"]
     assert len(spread) == int(nodes[list(ATTRIBUTES)].isna().sum().sum())
     pd.testing.assert_index_equal(spread.index, nodes.index.take(spread["row"]))
     assert spread["row"].is_monotonic_increasing
