@@ -72,7 +72,7 @@ def fit(
 
     from gspn.cli.inputs import Reading, parse_types, read_graphs
     from gspn.cli.outputs import check_folder, save_model
-    from gspn.cli.training import hold_out, show_graphs, show_training, sizes_for
+    from gspn.cli.training import show_graphs, show_training, sizes_for, train
 
     check_folder(output, force)
     said = Reading.of(
@@ -84,13 +84,12 @@ def fit(
         progress=screen.progress,
     )  # fmt: skip
     dataset = graphs.dataset
-    show_graphs(screen, dataset)
+    show_graphs(screen, dataset, inferred=edges is not None)
     settings = sizes_for(dataset, layers, states, epochs) | {"objective": objective, "seed": seed}
     settings |= {} if lr is None else {"lr": lr}
     model = _model(dataset, settings, bool(target))
-    training, validation = hold_out(dataset, seed)
     start = time.perf_counter()
-    model.fit(training, validation=validation, checkpoint=checkpoint, progress=screen.progress)
+    train(model, dataset, screen, checkpoint)
     seconds = time.perf_counter() - start
     show_training(screen, model, seconds)
     save_model(model, graphs.reading, output)
@@ -109,7 +108,6 @@ def fit(
             "model": str(output),
             "kind": type(model).__name__,
             "graphs": len(dataset),
-            "held_out": 0 if validation is None else len(validation),
             "schema": dataset.schema.to_json(),
             "target": list(target or ()),
             "settings": settings,

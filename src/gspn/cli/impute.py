@@ -110,16 +110,15 @@ def _train(
     import time
 
     from gspn.cli.inputs import read_tables
-    from gspn.cli.training import hold_out, show_graphs, show_training, sizes_for
+    from gspn.cli.training import show_graphs, show_training, sizes_for, train
     from gspn.models.gspn import GSPN
 
     graphs = read_tables(nodes, edges, said, types=types)
-    show_graphs(screen, graphs.dataset)
-    training, validation = hold_out(graphs.dataset, seed)
+    show_graphs(screen, graphs.dataset, inferred=True)
     start = time.perf_counter()
     settings = sizes_for(graphs.dataset, *sizes)
     model = GSPN(graphs.dataset.schema, objective="masked", seed=seed, **settings)
-    model.fit(training, validation=validation, progress=screen.progress)
+    train(model, graphs.dataset, screen)
     show_training(screen, model, time.perf_counter() - start)
     return model, graphs.reading
 

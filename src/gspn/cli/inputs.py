@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +238,7 @@ class _Asked:
             y=y,
             target=getattr(self.model, "target", None) if y is not None else None,
             # What the file calls them, or the SMILES themselves: numbers would be off wherever one is left out.
-            names=[str(text) for text in records.texts] if names is None else list(names),
+            names=[name or str(text) for name, text in zip(names or repeat(""), records.texts, strict=False)],
             progress=self.progress,
         )
         return self._atoms(dataset)

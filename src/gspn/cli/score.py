@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import Screen
+from gspn.cli.screen import MOST_ROWS, Screen
 
 
 def score(
@@ -62,10 +63,7 @@ def score(
         screen.note("there are no ranks: the model kept no scores of its training data")
     if output is not None:
         write_table(table, output)
-    screen.table(
-        records(table.sort_values("score", kind="stable").head(_SHOWN) if len(table) > _SHOWN else table),
-        title="the most unusual first" if len(table) > _SHOWN else "",
-    )
+    screen.table(_most_unusual(table, fitted.schema.names if entries else ()), title="the most unusual first")
     mean = table["score"].mean()
     screen.say(f"{len(table):,} rows, {mean:.4f} nats per entry on average{f': {output}' if output else ''}")
     screen.result(
@@ -74,8 +72,17 @@ def score(
     )
 
 
-_SHOWN = 15
-"""Rows up to which all are printed; of more, these most unusual ones."""
+def _most_unusual(table: Any, attributes: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows with the lowest scores; of the entries, the strangest."""
+    from gspn.cli.outputs import records
+
+    rows = records(table.sort_values("score", kind="stable").head(MOST_ROWS))
+    for row in rows if attributes else ():
+        scores = {name: row.pop(f"{name}_score") for name in attributes}
+        known = {name: value for name, value in scores.items() if value is not None}
+        strangest = min(known, key=lambda name: known[name], default=None)
+        row["strangest"] = "" if strangest is None else f"{strangest} ({known[strangest]:.2f})"
+    return rows
 
 
 def _scores(model: Any, dataset: Any, level: str, entries: bool, leave_one_out: bool) -> Any:

@@ -96,7 +96,9 @@ def _print(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> N
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=SIMPLE_HEAD, title=Text(title) if title else None, title_justify="left", pad_edge=False)
+    if title:  # a title of the table's own would be broken to its width
+        console.print(Text(title))
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in rows[0] if rows else ():
         values = [plain(row.get(name)) for row in rows]
         numeric = all(isinstance(value, int | float | None) and not isinstance(value, bool) for value in values)

@@ -6,15 +6,20 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gspn.cli.screen import Screen
     from gspn.graphs import GraphDataset
+    from gspn.models.gspn import GSPN
 
 _STEPS, _FEWEST_EPOCHS, _MOST_EPOCHS = 1_500, 30, 200
-_VERTICES_A_STATE = 20
+_VERTICES_A_STATE = 40
 """Fewer would leave a state with too little to learn from."""
 _MOST_STATES, _LEVELS = 20, 3
 _HELD_OUT_FROM = 100
 """Graphs from which on a tenth is held out to stop early; fewer are all needed, and judge badly."""
+_ENTRIES_HELD_OUT_FROM = 200
+"""Entries from which on a tenth of them is held out, where there are fewer graphs."""
 
 
 def sizes_for(dataset: GraphDataset, layers: int | None, states: int | None, epochs: int | None) -> dict[str, Any]:
@@ -41,7 +46,19 @@ def hold_out(dataset: GraphDataset, seed: int) -> tuple[GraphDataset, GraphDatas
     return dataset[fold.train], dataset[fold.validation]
 
 
-def show_graphs(screen: Screen, dataset: GraphDataset) -> None:
+def train(model: GSPN, dataset: GraphDataset, screen: Screen, checkpoint: Path | None = None) -> None:
+    """Fit until held-out graphs get no more likely or, of a few graphs, held-out entries."""
+    training, validation = hold_out(dataset, model.seed)
+    entries = int((~dataset.entries().isnan()).sum())
+    if validation is not None or entries < _ENTRIES_HELD_OUT_FROM or checkpoint is not None or hasattr(model, "target"):
+        model.fit(training, validation=validation, checkpoint=checkpoint, progress=screen.progress)
+        return
+    from gspn.models.stopping import fit_holding_out_entries
+
+    fit_holding_out_entries(model, dataset, progress=screen.progress)
+
+
+def show_graphs(screen: Screen, dataset: GraphDataset, inferred: bool = False) -> None:
     """What was read: how much of it, and the attributes with their kinds."""
     import torch
 
@@ -65,15 +82,24 @@ def show_graphs(screen: Screen, dataset: GraphDataset) -> None:
     for attribute, count in zip(dataset.schema, missing, strict=True):
         if attribute.kind == "categorical" and len(attribute.categories) > max(20, (vertices - count) // 2):  # type: ignore[union-attr]
             screen.note(f"warning: nearly every value of {attribute.name!r} is different; --ignore it if it is a name")
+        elif inferred and attribute.kind == "categorical" and all(isinstance(c, int) for c in attribute.categories):  # type: ignore[union-attr]
+            screen.note(
+                f"the whole numbers of {attribute.name!r} are taken for categories; amounts are counts: "
+                f"--types {attribute.name}=count"
+            )
 
 
 def show_training(screen: Screen, model: Any, seconds: float) -> None:
     """How training went, in a line."""
     history = model.history_
-    last = min(history, key=lambda epoch: epoch.get("validation", 0.0)) if "validation" in history[-1] else history[-1]
-    judged = f", {last['validation']:.4f} on held-out graphs" if "validation" in last else ""
+    last = min((epoch for epoch in history if "validation" in epoch), key=_validation, default=history[-1])
+    judged = f", {last['validation']:.4f} on what was held out" if "validation" in last else ""
     sizes = f"{model.num_layers} levels, {model.num_states} states"
     screen.note(f"trained {sizes}: {len(history)} epochs in {seconds:.0f} s, loss {last['train']:.4f}{judged}")
+
+
+def _validation(epoch: dict[str, Any]) -> float:
+    return float(epoch["validation"])
 
 
 def _codes(dataset: GraphDataset) -> int:
