@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gspn.errors import DAMAGE, InputError
+from gspn.errors import InputError
 
 
 def read_saved(path: Path) -> list[Any]:
@@ -33,7 +33,7 @@ def read_saved(path: Path) -> list[Any]:
             f"{path} is refused: {what}, and loading that could run code. Save a list of plain Data instead, "
             "torch.save(list(dataset), path); a batch as batch.to_data_list()"
         ) from None
-    except (*DAMAGE, RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except Exception as error:  # on a damaged file torch raises whatever its parts happen to raise
         raise InputError(f"{path} cannot be read as saved PyG data: {' '.join(str(error).split())}") from error
     graphs = _listed(found, Data)
     if graphs is None:
