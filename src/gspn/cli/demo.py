@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,7 +36,7 @@ def show_demo(
     story = tell(seed, epochs, say=screen.note, progress=screen.progress)
     files = write_report(story, output)
     screen.note("")
-    screen.table([_named(row) for row in rows_of(story)])
+    screen.table(_without_repeats([row._asdict() for row in rows_of(story)]))
     found = story.replacing
     total = float(found.answer.change.double().sum())
     screen.say(f"Cl replaced by O in {found.smiles}: {total:+.2f} nats in all, by atom in {output / 'change.svg'}")
@@ -46,8 +46,11 @@ def show_demo(
     screen.result(numbers_of(story) | {"files": [str(path) for path in files]})
 
 
-def _named(row: object) -> dict[str, object]:
-    return dict(row._asdict())  # type: ignore[attr-defined]
+def _without_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with what stands above already left out of the first column."""
+    above = [None, *(row["question"] for row in rows[:-1])]
+    shown = [row | {"question": ""} if row["question"] == last else row for row, last in zip(rows, above, strict=True)]
+    return [{{"gspn": "GSPN", "better": "better is"}.get(name, name): row[name] for name in row} for row in shown]
 
 
 def _check_folder(folder: Path, force: bool) -> None:

@@ -93,7 +93,7 @@ def fit(
     seconds = time.perf_counter() - start
     show_training(screen, model, seconds)
     save_model(model, graphs.reading, output)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"what": "model", "value": type(model).__name__},
         {"what": "levels, states", "value": f"{model.num_layers}, {model.num_states}"},
         {"what": "graphs", "value": len(dataset)},

@@ -43,7 +43,7 @@ def read_saved(path: Path) -> list[Any]:
     return graphs
 
 
-def _listed(found: Any, Data: type) -> list[Any] | None:
+def _listed(found: Any, Data: Any) -> list[Any] | None:
     if isinstance(found, Data):
         return [found]
     if isinstance(found, Sequence) and all(isinstance(one, Data) for one in found):

@@ -43,9 +43,9 @@ def learn_from_few(model: GSPN, training: GraphDataset, test: GraphDataset, seed
     labelled = round(SHARE * len(training))
     truth, features = _labels(test), Features.of(training.schema, training.entries())
     sums = {
-        "regression on the attributes": tuple(_sums([features(graph.x.double()) for graph in part])
+        "ridge on attributes": tuple(_sums([features(graph.x.double()) for graph in part])
                                               for part in (training, test)),
-        "GSPN, regression on embeddings": tuple(_sums(model.embed(part)) for part in (training, test)),
+        "ridge on GSPN": tuple(_sums(model.embed(part)) for part in (training, test)),
     }  # fmt: skip
     errors: dict[str, list[float]] = {"constant": [], "GIN": [], **{name: [] for name in sums}}
     for draw in range(draws):

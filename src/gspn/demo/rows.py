@@ -43,8 +43,8 @@ def rows_of(story: Story) -> list[Row]:
             measure,
             f"{errors['constant']} (constant)",
             f"{errors['GIN']} (GIN)",
-            errors["GSPN, regression on embeddings"],
+            errors["ridge on GSPN"],
             "lower",
         ),
-        Row(learned, measure, "", f"{errors['regression on the attributes']} (no model)", "", "lower"),
+        Row(learned, measure, "", f"{errors['ridge on attributes']} (ridge on attributes)", "", "lower"),
     ]
