@@ -154,7 +154,7 @@ def test_the_spread_is_that_of_the_conditional(fitted: TableImputer) -> None:
 
 def test_a_fitted_model_needs_no_fit(fitted: TableImputer) -> None:
     nodes, edges = draw_tables()
-    arguments = {name: getattr(fitted, name) for name in ("id", "graph", "ignore")}
+    arguments = {name: getattr(fitted, name) for name in ("id", "graph", "edge_type", "ignore")}
     imputer = TableImputer.with_model(fitted.model_, fitted.edge_types_, **arguments)
     pd.testing.assert_frame_equal(imputer.transform(nodes, edges), fitted.transform(nodes, edges))
     with pytest.raises(InputError, match="model must be a GSPN"):
