@@ -16,7 +16,12 @@ def serve(
         Path | None, typer.Option("--model", "-m", help="Folder of a saved model (default: one of the molecules).")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; the default is this machine alone.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port (default: 8000, or a free one if that is taken).", show_default=False
+        ),
+    ] = None,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     quiet: options.Quiet = False,
 ) -> None:
@@ -28,6 +33,8 @@ def serve(
         raise InputError(f"{model} is no saved model; `gspn fit` makes one")
     try:
         from gspn.web import serve as run
+    except MissingExtraError:
+        raise
     except ImportError as error:
         raise MissingExtraError(f"the page needs the extra `web` ({error}): pip install 'gspn[web,chem]'") from error
     run(model, host=host, port=port, open_browser=open_browser)
