@@ -14,9 +14,9 @@ from gspn.cli.screen import Screen
 def fit(
     source: options.Source,
     edges: options.Edges = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.", show_default=False)] = Path(
-        "model"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the model (default: model).", show_default=False)
+    ] = Path("model"),
     target: Annotated[
         list[str] | None,
         typer.Option(

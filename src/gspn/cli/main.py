@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import typer
@@ -47,17 +49,25 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.show_demo)
-app.command("impute")(impute.impute)
-app.command("fit")(fit.fit)
-app.command("embed")(embed.embed)
-app.command("score")(score.score)
-app.command("what-if")(what_if.what_if)
-app.command("predict")(predict.predict)
+
+
+def _add(name: str, command: Callable[..., None]) -> None:
+    """A command, with its docstring as help; lines of a paragraph belong together, whatever the terminal's width."""
+    paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
+    app.command(name, help="\n\n".join(" ".join(lines.split()) for lines in paragraphs))(command)
+
+
+_add("demo", demo.show_demo)
+_add("impute", impute.impute)
+_add("fit", fit.fit)
+_add("embed", embed.embed)
+_add("score", score.score)
+_add("what-if", what_if.what_if)
+_add("predict", predict.predict)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(experiment.app, name="experiment")
-app.command("bench")(bench.bench)
-app.command("serve")(serve.serve)
+_add("bench", bench.bench)
+_add("serve", serve.serve)
 
 
 def _show_version(wanted: bool) -> None:

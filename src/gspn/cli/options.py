@@ -18,7 +18,10 @@ Source = Annotated[
 ]
 Edges = Annotated[Path | None, typer.Argument(help="Table of edges, if SOURCE is one of vertices.", show_default=False)]
 Model = Annotated[
-    Path, typer.Option("--model", "-m", help="Folder of a saved model, as `gspn fit` writes it.", show_default=False)
+    Path,
+    typer.Option(
+        "--model", "-m", help="Folder of a saved model, as `gspn fit` writes it (default: model).", show_default=False
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite what exists already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
