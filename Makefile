@@ -16,8 +16,8 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constr
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.installed ## run the demonstration
-	$(PY) -m gspn.demo
+demo: $(VENV)/.installed ## run the demonstration: a table, pictures and a page in gspn-demo/
+	$(VENV)/bin/gspn demo
 
 test: lint ## check style and types, then run all tests that need no data sets
 	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not data" -n 2 --cov --cov-report=term $(ARGS)
@@ -39,7 +39,7 @@ build: $(VENV)/.installed-dev ## put wheel and sdist into dist/
 	$(PY) -m build --no-isolation
 
 clean: ## remove what was built or cached; .venv stays
-	rm -rf dist build htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf dist build gspn-demo htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -54,7 +54,7 @@ $(VENV)/.created:
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	@echo 'installing gspn into $(VENV); the first time this takes some minutes'
-	@$(PIP_INSTALL) --editable .
+	@$(PIP_INSTALL) --editable '.[chem,plots]'
 	@touch $@
 
 # The development environment has all that the plain one has.

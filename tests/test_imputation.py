@@ -121,7 +121,7 @@ def test_the_model_fills(fitted: TableImputer) -> None:
 def test_the_spread_is_that_of_the_conditional(fitted: TableImputer) -> None:
     nodes, edges = draw_tables()
     completed, spread = fitted.transform(nodes, edges, return_spread=True)
-    assert list(spread.columns) == ["row", "attribute", "value", "std", "probability", "low", "high"]
+    assert list(spread.columns) == ["row", "attribute", "value", "std", "probability", "low", "high", "likely"]
     assert len(spread) == int(nodes[list(ATTRIBUTES)].isna().sum().sum())
     pd.testing.assert_index_equal(spread.index, nodes.index.take(spread["row"]))
     assert spread["row"].is_monotonic_increasing
@@ -143,8 +143,22 @@ def test_the_spread_is_that_of_the_conditional(fitted: TableImputer) -> None:
             # The model is in float32.
             assert one.std == pytest.approx(found.variance.sqrt().item(), rel=1e-5)
             assert (one.low, one.high) == pytest.approx(tuple(found.interval(0.9)[0].tolist()), rel=1e-5)
+            assert one.likely is None
         else:
             assert np.isnan([one.std, one.low, one.high]).all()
+            shares = dict(zip(found.categories, found.probs[0].tolist(), strict=True))
+            assert one.likely == tuple(sorted(shares, key=lambda value: -shares[value]))[: len(one.likely)]
+            held = [shares[value] for value in one.likely]
+            assert sum(held[:-1]) < 0.9 <= sum(held) + 1e-6
+
+
+def test_a_fitted_model_needs_no_fit(fitted: TableImputer) -> None:
+    nodes, edges = draw_tables()
+    arguments = {name: getattr(fitted, name) for name in ("id", "graph", "edge_type", "ignore")}
+    imputer = TableImputer.with_model(fitted.model_, fitted.edge_types_, **arguments)
+    pd.testing.assert_frame_equal(imputer.transform(nodes, edges), fitted.transform(nodes, edges))
+    with pytest.raises(InputError, match="model must be a GSPN"):
+        TableImputer.with_model("model")  # type: ignore[arg-type]
 
 
 def test_intervals_widen_with_the_level(fitted: TableImputer) -> None:

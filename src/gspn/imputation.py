@@ -140,24 +140,36 @@ class TableImputer(BaseEstimator):
         self.seed = seed
         self.arguments = arguments
 
+    @classmethod
+    def with_model(cls, model: GSPN, edge_types: Sequence[Any] | None = None, **arguments: Any) -> Self:
+        """An imputer that asks a fitted model; `edge_types` is what the model's edge types are called, by code."""
+        if not isinstance(model, GSPN):
+            raise InputError(f"model must be a GSPN, got {shorten(model)}")
+        imputer = cls(model.schema, edge_types=edge_types, **arguments)
+        imputer._take(model, edge_types)
+        return imputer
+
     def fit(self, nodes: Any, edges: Any = None, *, progress: bool = True) -> Self:
         """Train on a table of vertices, and one of edges if there are any."""
         self._check()
         _refuse_other_than_frames(nodes)
         dataset = self._read(nodes, edges, self.schema, self.overrides, self.edge_types, self._ignored())
         model = GSPN(dataset.schema, num_edge_types=max(1, len(dataset.edge_types or ())), **self._settings())
-        self.model_ = model.fit(dataset, progress=progress)
-        self.schema_, self.edge_types_ = dataset.schema, dataset.edge_types
+        self._take(model.fit(dataset, progress=progress), dataset.edge_types)
+        return self
+
+    def _take(self, model: GSPN, edge_types: Sequence[Any] | None) -> None:
+        self.model_, self.schema_, self.edge_types_ = model, model.schema, edge_types
         self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
         self.n_features_in_ = len(self.schema_)
-        return self
 
     def transform(self, nodes: Any, edges: Any = None, *, return_spread: bool = False) -> Any:
         """The table of vertices without gaps.
 
         With `return_spread` also a table with one row for each filled entry, under the index of its row: the row's
         position, attribute and value; the standard deviation and the interval of `level` (low, high) of continuous
-        attributes and counts; the probability of the filled value of categories, binary attributes and counts.
+        attributes and counts; the probability of the filled value of categories, binary attributes and counts; and of
+        categories and binary attributes the likely values, the fewest that hold `level` together, likeliest first.
         """
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this TableImputer is not fitted yet; call fit first")
@@ -243,15 +255,17 @@ class TableImputer(BaseEstimator):
         names = [self.schema_.names[column] for column in entries[:, 1]]
         columns = {name: completed[name].tolist() for name in self.schema_.names}
         values = np.fromiter((columns[name][row] for row, name in zip(place, names, strict=True)), object, len(place))
-        found = {name: spread[name][tuple(entries.T)] for name in _SPREAD}
+        found = {name: spread[name][tuple(entries.T)] for name in (*_SPREAD, "likely")}
         return import_pandas().DataFrame(
             {"row": place, "attribute": names, "value": values, **found}, index=completed.index.take(place)
         )
 
 
-def _spreads(model: GSPN, dataset: GraphDataset, x: Tensor, level: float) -> dict[str, NDArray[np.float64]]:
-    """[N, d] of every filled entry of x [N, d] the standard deviation, probability and interval, NaN for none."""
-    found = {name: np.full(x.shape, np.nan) for name in _SPREAD}
+def _spreads(model: GSPN, dataset: GraphDataset, x: Tensor, level: float) -> dict[str, NDArray[Any]]:
+    """[N, d] of every filled entry of x [N, d] the standard deviation, probability and interval, NaN for none, and
+    the likely values, None for none."""
+    found: dict[str, NDArray[Any]] = {name: np.full(x.shape, np.nan) for name in _SPREAD}
+    found["likely"] = np.full(x.shape, None, dtype=object)
     first = 0
     for batch in dataset.chunks(model._chunk_size()):
         missing = ~batch.observed
@@ -261,11 +275,23 @@ def _spreads(model: GSPN, dataset: GraphDataset, x: Tensor, level: float) -> dic
             row = (first + vertices[gaps]).numpy()
             if distribution.attribute.kind != "continuous":
                 found["probability"][row, column] = distribution.log_prob(x[row, column]).exp()
-            if not isinstance(distribution, Probabilities):
+            if isinstance(distribution, Probabilities):
+                for vertex, values in zip(row, _likely(distribution, level), strict=True):
+                    found["likely"][vertex, column] = values
+            else:
                 found["std"][row, column] = distribution.variance.sqrt()
                 found["low"][row, column], found["high"][row, column] = distribution.interval(level).T
         first += batch.num_vertices
     return found
+
+
+def _likely(distribution: Probabilities, level: float) -> list[tuple[Any, ...]]:
+    """Of every row the fewest values that hold `level` of the probability together, likeliest first."""
+    probs, codes = distribution.probs.sort(dim=1, descending=True, stable=True)
+    # A value is needed if those before it do not hold enough.
+    needed = (probs.cumsum(1) - probs < level).sum(1).tolist()
+    values = distribution.categories
+    return [tuple(values[code] for code in row[:n]) for row, n in zip(codes.tolist(), needed, strict=True)]
 
 
 def _with_values(series: Any, rows: NDArray[np.int64], values: list[Any], attribute: Attribute) -> Any:

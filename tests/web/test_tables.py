@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from gspn.demo.generated import SCHEMA, friends
 
 from gspn import GSPN, from_tables
-from gspn.demo.generated import SCHEMA, friends
 from gspn.graphs import pack
 from gspn.web.app import create_app
 from gspn.web.limits import Limits

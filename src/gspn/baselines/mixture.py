@@ -157,4 +157,4 @@ def _best(attribute: Attribute, means: Tensor, center: float, spread: float) -> 
         return {"probs": means / means.sum(1, keepdim=True).clamp_min(torch.finfo(means.dtype).tiny)}
     if isinstance(attribute, Count):
         return {"rate": means[:, 0]}
-    return {"probs": means[:, 0]}
+    return {"probs": means[:, 0].clamp(0.0, 1.0)}  # the mean of many ones may be 1 and a rounding error

@@ -3,23 +3,71 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from gspn import __version__
-from gspn.cli import experiment
+from gspn.cli import bench, datasets, demo, embed, experiment, fit, impute, predict, score, serve, what_if
+from gspn.cli.screen import listen
+from gspn.errors import GSPNError, InputError, MissingExtraError, NotFittedError
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 """Exit codes: something went wrong; the command or its input is wrong; Ctrl-C."""
 
+
+class _Commands(TyperGroup):
+    """All commands. Whatever goes wrong in one of them ends in a readable line and an exit code."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # People add it at the end of the line that failed, so it may stand anywhere.
+        if "--debug" in args:
+            args = ["--debug", *(argument for argument in args if argument != "--debug")]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _end("interrupted", INTERRUPTED)
+        except (GSPNError, OSError, MemoryError) as error:
+            if isinstance(error, BrokenPipeError) or ctx.params.get("debug"):
+                raise
+            _end(f"error: {_in_options(error)}", _code(error))
+
+
 app = typer.Typer(
     name="gspn",
+    cls=_Commands,
     help="Graph-Induced Sum-Product Networks: fill gaps, embed and query graphs, with exact probabilities.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong use or unusable input, 130 interrupted. Graphs come from SMILES or "
+    "SD files, tables of vertices and edges (CSV, TSV, Parquet), saved PyG data (.pt), names of datasets, or as "
+    "smiles:CCO.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+def _add(name: str, command: Callable[..., None]) -> None:
+    """A command, with its docstring as help; lines of a paragraph belong together, whatever the terminal's width."""
+    paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
+    app.command(name, help="\n\n".join(" ".join(lines.split()) for lines in paragraphs))(command)
+
+
+_add("demo", demo.show_demo)
+_add("impute", impute.impute)
+_add("fit", fit.fit)
+_add("embed", embed.embed)
+_add("score", score.score)
+_add("what-if", what_if.what_if)
+_add("predict", predict.predict)
+app.add_typer(datasets.app, name="datasets")
 app.add_typer(experiment.app, name="experiment")
+_add("bench", bench.bench)
+_add("serve", serve.serve)
 
 
 def _show_version(wanted: bool) -> None:
@@ -33,25 +81,41 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from, and all messages.")] = False,
 ) -> None:
-    sys.tracebacklimit = 1000 if debug else 0
+    listen(debug)
+
+
+def _code(error: BaseException) -> int:
+    """2 for what the user can mend in the command or its input, 1 for all else."""
+    unusable = isinstance(error, InputError | NotFittedError | FileNotFoundError | IsADirectoryError)
+    return MISUSED if unusable and not isinstance(error, MissingExtraError) else FAILED
+
+
+def _in_options(error: BaseException) -> str:
+    from gspn.cli.wording import in_options
+
+    return in_options(str(error) or type(error).__name__)
+
+
+def _end(line: str, code: int) -> None:
+    typer.echo(line, err=True)
+    raise typer.Exit(code)
 
 
 def main() -> None:
     """What the console script calls."""
-    from gspn.errors import GSPNError
-
     try:
         app()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # before or after a command had its say
         typer.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
-    except GSPNError as error:
+    except Exception as error:
         if "--debug" in sys.argv:
             raise
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(MISUSED)
+        reason = " ".join(str(error).split())
+        typer.echo(f"error: {type(error).__name__}: {reason} (unforeseen; --debug shows where)", err=True)
+        sys.exit(FAILED)
 
 
 if __name__ == "__main__":

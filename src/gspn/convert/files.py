@@ -64,13 +64,15 @@ def read_table(
     kinds: Mapping[str, Attribute] | None = None,
     others: Attribute | None = None,
 ) -> Table:
-    """The table itself or, if it is a path, the table in that file.
+    """The table itself (also one that was read before) or, if it is a path, the table in that file.
 
     In CSV files columns of `ids` are read as text (007 stays 007, and NA is an id, not a gap). Columns of a known kind
     (in `kinds`, or `others` for the rest) are read as that: text stays text, and there a category may be called NA.
     """
     pandas = import_pandas()
-    if isinstance(table, pandas.DataFrame):
+    if isinstance(table, Table):
+        read = table
+    elif isinstance(table, pandas.DataFrame):
         read = Table(table, name)
     elif isinstance(table, (str, os.PathLike)):
         read = _read_file(pandas, Path(table), ids, _Kinds(kinds or {}, others))

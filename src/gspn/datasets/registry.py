@@ -38,6 +38,18 @@ def names() -> list[str]:
     return [BUILTIN, *_FAMILIES]
 
 
+def catalogue() -> list[dict[str, Any]]:
+    """Of every name its family, and whether its files are here, so that loading needs no network."""
+    folders = Folders.choose(None, None)
+    families = {id(md17.FAMILY): "MD17", id(ogb.FAMILY): "OGB", id(molecules.FAMILY): "molecules", id(tu.FAMILY): "TU"}
+    rows: list[dict[str, Any]] = [{"name": BUILTIN, "family": "built in", "here": True}]
+    for name, family in _FAMILIES.items():
+        sources = family.sources(name).values()
+        here = all(find(source.alternatives, folders) is not None for source in sources if source.required)
+        rows.append({"name": name, "family": families[id(family)], "here": here})
+    return rows
+
+
 def load(
     name: str,
     *,

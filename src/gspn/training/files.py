@@ -19,20 +19,26 @@ from gspn.errors import CheckpointError
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file so that a crash at any moment leaves the old or the new content."""
-    write_through(partial := path.with_name(f".{path.name}.partial"), content)
-    os.replace(partial, path)
-    sync_folder(path.parent)
+    with replacing(path) as file:
+        file.write(content)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes the place of `path` when it is complete, and only then."""
+    """A file to write to that takes the place of `path` when it is complete, and only then.
+
+    Ctrl-C and errors leave nothing behind; a power cut may leave the hidden file that was being written.
+    """
     partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    try:
+        with partial.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

@@ -1,0 +1,126 @@
+"""`gspn fit`: train a model and save it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gspn.cli import options
+from gspn.cli.screen import Screen
+
+
+def fit(
+    source: options.Source,
+    edges: options.Edges = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the model (default: model).", show_default=False)
+    ] = Path("model"),
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Learn to predict this: a column of vertices or molecules, a dataset's target, y of saved PyG data "
+            "(several times for several).",
+            show_default=False,
+        ),
+    ] = None,
+    targets: Annotated[
+        Path | None, typer.Option(help="Table with the targets of graphs, if SOURCE is a table.", show_default=False)
+    ] = None,
+    types: options.Types = None,
+    id: options.Id = None,
+    graph: options.Graph = None,
+    ends: options.Ends = None,
+    edge_type: options.EdgeType = None,
+    directed: options.Directed = None,
+    parallel: options.Parallel = None,
+    ignore: options.Ignore = None,
+    smiles: options.Smiles = None,
+    features: options.Features = None,
+    option: options.DatasetOptions = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="masked (for questions and gaps), pseudo (the paper's) or leave_one_out.",
+            rich_help_panel="Training",
+        ),
+    ] = "masked",
+    layers: options.Layers = None,
+    states: options.States = None,
+    epochs: options.Epochs = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate.", rich_help_panel="Training", show_default=False)
+    ] = None,
+    seed: options.Seed = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File in which the run is kept, and from which it goes on.", rich_help_panel="Training"),
+    ] = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train a model without labels, or with --target one that predicts, and save it as a folder.
+
+    From 100 graphs on a tenth is held out, and training ends when these get no better.
+
+    Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model
+    """
+    screen = Screen(as_json=as_json, quiet=quiet)
+    import time
+
+    from gspn.cli.inputs import Reading, parse_types, read_graphs
+    from gspn.cli.outputs import check_folder, save_model
+    from gspn.cli.training import show_graphs, show_training, sizes_for, train
+
+    check_folder(output, force)
+    said = Reading.of(
+        id=id, graph=graph, ends=ends, edge_type=edge_type, directed=directed, parallel=parallel, ignore=ignore,
+        smiles=smiles, features=features, options=option,
+    )  # fmt: skip
+    graphs = read_graphs(
+        source, edges, said, types=parse_types(types), labels=target or (), labels_file=targets,
+        progress=screen.progress,
+    )  # fmt: skip
+    dataset = graphs.dataset
+    show_graphs(screen, dataset, inferred=edges is not None)
+    settings = sizes_for(dataset, layers, states, epochs) | {"objective": objective, "seed": seed}
+    settings |= {} if lr is None else {"lr": lr}
+    model = _model(dataset, settings, bool(target))
+    start = time.perf_counter()
+    train(model, dataset, screen, checkpoint)
+    seconds = time.perf_counter() - start
+    show_training(screen, model, seconds)
+    save_model(model, graphs.reading, output)
+    rows: list[dict[str, Any]] = [
+        {"what": "model", "value": type(model).__name__},
+        {"what": "levels, states", "value": f"{model.num_layers}, {model.num_states}"},
+        {"what": "graphs", "value": len(dataset)},
+        {"what": "attributes", "value": ", ".join(dataset.schema.names)},
+        *([{"what": "target", "value": ", ".join(target)}] if target else []),
+        {"what": "epochs", "value": len(model.history_)},
+        {"what": "saved in", "value": str(output)},
+    ]
+    screen.table(rows)
+    screen.result(
+        {
+            "model": str(output),
+            "kind": type(model).__name__,
+            "graphs": len(dataset),
+            "schema": dataset.schema.to_json(),
+            "target": list(target or ()),
+            "settings": settings,
+            "history": model.history_,
+            "seconds": seconds,
+        }
+    )
+
+
+def _model(dataset: Any, settings: dict[str, Any], supervised: bool) -> Any:
+    from gspn.models.gspn import GSPN
+    from gspn.models.supervised import SupervisedGSPN
+
+    if not supervised:
+        return GSPN(dataset.schema, **settings)
+    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, **settings)

@@ -1,0 +1,214 @@
+"""`gspn impute`: fill the gaps of a table of vertices, and say beside each filled value how sure it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gspn.cli import options
+from gspn.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from gspn.cli.inputs import Reading
+    from gspn.models.gspn import GSPN
+
+_LEVEL = 0.9
+_WHOLE_NUMBER = r"[+-]?\d+"
+
+
+def impute(
+    nodes: Annotated[Path, typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet).", show_default=False)],
+    edges: Annotated[Path | None, typer.Argument(help="Table of edges.", show_default=False)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The completed table: .csv, .tsv, .parquet or .json (default: CSV on stdout)."
+        ),
+    ] = None,
+    types: options.Types = None,
+    id: options.Id = None,
+    graph: options.Graph = None,
+    ends: options.Ends = None,
+    edge_type: options.EdgeType = None,
+    directed: options.Directed = None,
+    parallel: options.Parallel = None,
+    ignore: options.Ignore = None,
+    layers: options.Layers = None,
+    states: options.States = None,
+    epochs: options.Epochs = None,
+    seed: options.Seed = 0,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="Ask this saved model instead of training.")
+    ] = None,
+    save_model: Annotated[Path | None, typer.Option(help="Keep the trained model in this folder.")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Write the values alone, without their uncertainty.")] = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Fill every gap of a table of vertices by what the rest of the row and its neighbours say.
+
+    Kinds of attributes are guessed and shown. Beside each column with gaps stand NAME_filled and the uncertainty of
+    what was filled in: NAME_sd, NAME_low, NAME_high (a 90 % interval) of numbers, NAME_probability and NAME_likely (the
+    fewest values that hold 90 % together) of categories.
+
+    Example: gspn impute nodes.csv edges.csv -o done.csv
+    """
+    screen = Screen(as_json=as_json, quiet=quiet)
+    from gspn.cli.inputs import Reading, parse_types
+    from gspn.cli.outputs import check_file, check_folder, records, write_table
+    from gspn.cli.outputs import save_model as save
+    from gspn.errors import InputError
+
+    check_file(output, force)
+    check_folder(save_model, force)
+    if model is not None and (types or save_model):
+        raise InputError("--types and --save-model are for training, but --model brings a trained model")
+    for path in (nodes, edges):
+        if path is not None and not path.is_file():
+            raise InputError(f"{path}: there is no such file")
+    said = Reading.of(
+        None if model is None else Reading.beside(model),
+        id=id, graph=graph, ends=ends, edge_type=edge_type, directed=directed, parallel=parallel, ignore=ignore,
+    )  # fmt: skip
+    if model is None:
+        fitted, reading = _train(screen, nodes, edges, said, parse_types(types), (layers, states, epochs), seed)
+    else:
+        from gspn.models.saving import load
+
+        fitted, reading = load(model), said
+    completed, spread = _fill(fitted, reading, nodes, edges, seed)
+    if save_model is not None:
+        save(fitted, reading, save_model)
+    table = completed if plain else with_uncertainty(completed, spread, fitted)
+    summary = _summary(fitted, completed, spread)
+    if output is not None:
+        write_table(table, output)
+    elif not as_json:
+        typer.echo(table.to_csv(index=False, lineterminator="\n"), nl=False)
+    show = screen.table if output is not None else screen.note_table
+    show(summary)
+    if output is not None:
+        screen.say(f"{len(spread):,} gaps filled in {len(table):,} rows: {output}")
+    screen.result(
+        {"rows": len(table), "filled": len(spread), "attributes": summary, "output": output and str(output),
+         "model": save_model and str(save_model)} | ({} if output else {"table": records(table)})
+    )  # fmt: skip
+
+
+def _train(
+    screen: Screen,
+    nodes: Path,
+    edges: Path | None,
+    said: Reading,
+    types: dict[str, str],
+    sizes: tuple[int | None, int | None, int | None],
+    seed: int,
+) -> tuple[GSPN, Reading]:
+    import time
+
+    from gspn.cli.inputs import read_tables
+    from gspn.cli.training import show_graphs, show_training, sizes_for, train
+    from gspn.models.gspn import GSPN
+
+    graphs = read_tables(nodes, edges, said, types=types)
+    show_graphs(screen, graphs.dataset, inferred=True)
+    start = time.perf_counter()
+    settings = sizes_for(graphs.dataset, *sizes)
+    model = GSPN(graphs.dataset.schema, objective="masked", seed=seed, **settings)
+    train(model, graphs.dataset, screen)
+    show_training(screen, model, time.perf_counter() - start)
+    return model, graphs.reading
+
+
+def _fill(model: GSPN, reading: Reading, nodes: Path, edges: Path | None, seed: int) -> tuple[Any, Any]:
+    """The completed table, and one row for each entry that was filled."""
+    from gspn.cli.inputs import read_nodes
+    from gspn.convert.files import read_table
+    from gspn.imputation import TableImputer
+
+    table = read_nodes(nodes, reading, model.schema).frame
+    table = with_whole_numbers(table, nodes)
+    roles = {*model.schema.names, reading.id, reading.graph}
+    edge_table = None if edges is None else read_table(edges, "edges", [*reading.ends, reading.graph]).frame
+    imputer = TableImputer.with_model(
+        model,
+        reading.edge_types if edges is not None else None,
+        id=reading.id,
+        graph=reading.graph,
+        source=reading.ends[0],
+        target=reading.ends[1],
+        edge_type=reading.edge_type if edges is not None else None,
+        directed=reading.directed,
+        parallel=reading.parallel,
+        ignore=[*(name for name in table.columns if name not in roles), *reading.ignore],
+        level=_LEVEL,
+        seed=seed,
+    )
+    completed, spread = imputer.transform(table, edge_table, return_spread=True)
+    return completed, spread
+
+
+def with_whole_numbers(table: Any, path: Path) -> Any:
+    """A column of whole numbers with gaps as such: read from text it would come back as 41.0."""
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return table
+    import pandas
+
+    gappy = [name for name in table.columns if table[name].dtype == float and table[name].isna().any()]
+    if not gappy:
+        return table
+    separator = "\t" if ".tsv" in path.suffixes else ","
+    written = pandas.read_csv(path, sep=separator, dtype=str, keep_default_na=False, usecols=gappy, index_col=False)
+    for name in gappy:
+        present = written[name][table[name].notna().to_numpy()]
+        if len(present) and present.str.strip().str.fullmatch(_WHOLE_NUMBER).all():
+            table[name] = table[name].astype("Int64")
+    return table
+
+
+def with_uncertainty(completed: Any, spread: Any, model: GSPN) -> Any:
+    """The completed table with columns of uncertainty beside every column that had gaps."""
+    import pandas
+
+    from gspn.errors import InputError
+
+    columns: dict[str, Any] = {}
+    for name in completed.columns:
+        columns[name] = completed[name]
+        if name not in model.schema or name not in set(spread["attribute"]):
+            continue
+        own = spread[spread["attribute"] == name].set_index("row")
+        added: dict[str, Any] = {"filled": pandas.Series(completed.reset_index(drop=True).index.isin(own.index))}
+        kind = model.schema[name].kind
+        if kind in ("continuous", "count"):
+            added |= {"sd": own["std"], "low": own["low"], "high": own["high"]}
+        if kind != "continuous":
+            added["probability"] = own["probability"]
+        if kind in ("categorical", "binary"):
+            added["likely"] = own["likely"].map(lambda values: " | ".join(map(str, values)))
+        for what, values in added.items():
+            new = f"{name}_{what}"
+            if new in completed.columns:
+                raise InputError(f"there is a column {new!r} already; rename it, or pass --plain")
+            columns[new] = values.reindex(range(len(completed))).set_axis(completed.index)
+    return pandas.DataFrame(columns)
+
+
+def _summary(model: GSPN, completed: Any, spread: Any) -> list[dict[str, Any]]:
+    rows = []
+    for attribute in model.schema:
+        own = spread[spread["attribute"] == attribute.name]
+        rows.append(
+            {
+                "attribute": attribute.name,
+                "kind": attribute.kind,
+                "filled": len(own),
+                "of": len(completed),
+                "mean deviation": own["std"].mean(),
+                "mean probability": own["probability"].mean(),
+            }
+        )
+    return rows

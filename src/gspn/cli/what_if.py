@@ -1,0 +1,187 @@
+"""`gspn what-if`: change a graph and see what becomes more and less likely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gspn.cli import options
+from gspn.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from gspn.cli.changes import Changes
+    from gspn.cli.inputs import Graphs
+
+_FILES = (".svg", ".csv", ".tsv", ".parquet", ".json")
+
+
+def what_if(
+    source: options.Source,
+    edges: options.Edges = None,
+    model: options.Model = Path("model"),
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="VERTEX:ATTRIBUTE=VALUE, or =unknown: 4:element=O (may be given several times).",
+            show_default=False,
+        ),
+    ] = None,
+    add_edge: Annotated[
+        list[str] | None,
+        typer.Option(help="VERTEX-VERTEX, or VERTEX-VERTEX:TYPE: 1-2:double.", show_default=False),
+    ] = None,
+    remove_edge: Annotated[
+        list[str] | None, typer.Option(help="VERTEX-VERTEX, or VERTEX-VERTEX:TYPE.", show_default=False)
+    ] = None,
+    all_: Annotated[
+        str | None,
+        typer.Option("--all", help="Every replacement of this attribute at every vertex, ranked.", show_default=False),
+    ] = None,
+    which: Annotated[
+        str | None,
+        typer.Option(help="Which graph, by name or number, if there are several.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Picture of the change (.svg), or table (.csv, .tsv, .parquet, .json)."),
+    ] = None,
+    pseudo: Annotated[
+        bool, typer.Option("--pseudo", help="Judge by the paper's pseudo-likelihood, not given all other vertices.")
+    ] = False,
+    id: options.Id = None,
+    graph: options.Graph = None,
+    ends: options.Ends = None,
+    edge_type: options.EdgeType = None,
+    directed: options.Directed = None,
+    parallel: options.Parallel = None,
+    smiles: options.Smiles = None,
+    option: options.DatasetOptions = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare a graph before and after changes, vertex by vertex, in nats; a vertex is its id or its number from 0 on.
+
+    Example: gspn what-if smiles:CCCl -m drugs-model --set 2:element=O -o change.svg
+    """
+    screen = Screen(as_json=as_json, quiet=quiet)
+    from gspn.cli.asking import model_and_graphs
+    from gspn.cli.changes import choose_graph, read_changes
+    from gspn.cli.outputs import check_file
+    from gspn.errors import InputError
+
+    check_file(output, force, _FILES)
+    if (all_ is None) == (not (set_ or add_edge or remove_edge)):
+        raise InputError("say what to change with --set, --add-edge, --remove-edge, or --all ATTRIBUTE for every value")
+    if all_ is not None and output is not None and output.suffix.lower() == ".svg":
+        raise InputError("--all gives a table, not a picture; write it as .csv")
+    fitted, graphs = model_and_graphs(
+        model, source, edges, progress=screen.progress, id=id, graph=graph, ends=ends, edge_type=edge_type,
+        directed=directed, parallel=parallel, smiles=smiles, options=option,
+    )  # fmt: skip
+    chosen = choose_graph(graphs, which)
+    if all_ is not None:
+        _every_replacement(screen, fitted, chosen, all_, not pseudo, output)
+        return
+    changes = read_changes(chosen, set_ or (), add_edge or (), remove_edge or ())
+    found = fitted.what_if(
+        chosen.dataset[0], changes.entries, changes.added, changes.removed, leave_one_out=not pseudo,
+        directed=True if chosen.reading.directed else None,
+    )  # fmt: skip
+    _show_change(screen, fitted, chosen, changes, found, output)
+
+
+def _show_change(screen: Screen, model: Any, chosen: Graphs, changes: Changes, found: Any, output: Path | None) -> None:
+    from gspn.cli.changes import vertex_names
+    from gspn.cli.outputs import write_file
+
+    names = vertex_names(chosen)
+    rows = [
+        {
+            "vertex": name,
+            "what": _words(model.schema, chosen.dataset[0].x[v]),
+            "before": found.before[v].item(),
+            "after": found.after[v].item(),
+            "change": found.change[v].item(),
+            "relative": found.relative[v].item(),
+        }
+        for v, name in enumerate(names)
+    ]
+    total = found.total.item()
+    if output is not None and output.suffix.lower() == ".svg":
+        write_file(output, _drawn(model, chosen, changes, found).encode())
+    elif output is not None:
+        _write(rows, output)
+    strongest = sorted(rows, key=lambda row: -abs(row["change"]))
+    screen.table(strongest, title="log-likelihood of vertices in nats, the largest changes first")
+    screen.say(f"change of the whole graph: {total:+.4f} nats{f'; written to {output}' if output else ''}")
+    screen.result({"total": total, "vertices": rows, "output": output and str(output)})
+
+
+def _drawn(model: Any, chosen: Graphs, changes: Changes, found: Any) -> str:
+    """Before without colours, after with the change of every vertex."""
+    from gspn.graphs.edits import edit
+
+    before = chosen.dataset[0]
+    after = edit(
+        before, model.schema, changes.entries, changes.added, changes.removed, num_edge_types=model.num_edge_types,
+        directed=True if chosen.reading.directed else None,
+    ).graph  # fmt: skip
+    change = found.change.double().numpy()
+    titles = ["before", f"after: {found.total.item():+.2f} nats"]
+    label = "change of the log-likelihood (nats)"
+    if chosen.molecules:
+        from gspn.plots.molecules import draw_molecules
+
+        return draw_molecules([before, after], [0 * change, change], label=label, titles=titles, schema=model.schema)
+    from gspn.cli.changes import vertex_names
+    from gspn.plots.graphs import draw_graphs
+
+    return draw_graphs([before, after], [0 * change, change], label=label, titles=titles, labels=vertex_names(chosen))
+
+
+def _every_replacement(
+    screen: Screen, model: Any, chosen: Graphs, attribute: str, leave_one_out: bool, output: Path | None
+) -> None:
+    from gspn.attributes import Binary, Categorical
+    from gspn.cli.changes import vertex_names
+    from gspn.errors import InputError
+
+    kind = model.schema[attribute]
+    if not isinstance(kind, Categorical | Binary):
+        raise InputError(f"--all is for categories and binary attributes; {attribute!r} is {kind.kind}")
+    changes = model.what_if_all(chosen.dataset[0], attribute, leave_one_out=leave_one_out)
+    values = kind.categories if isinstance(kind, Categorical) else (False, True)
+    present = kind.decode(chosen.dataset[0].x[:, model.schema.index(attribute)])
+    rows = [
+        {"vertex": name, "now": present[v], "then": value, "change": changes[v, k].item()}
+        for v, name in enumerate(vertex_names(chosen))
+        for k, value in enumerate(values)
+        if value != present[v]
+    ]
+    if output is not None:
+        _write(rows, output)
+    rows.sort(key=lambda row: -row["change"])
+    screen.table(
+        rows, title=f"other values of {attribute}, by the change of the whole graph in nats",
+        hint="" if output else "-o FILE writes all",
+    )  # fmt: skip
+    if output is not None:
+        screen.say(f"written to {output}")
+    screen.result({"attribute": attribute, "replacements": rows, "output": output and str(output)})
+
+
+def _write(rows: list[dict[str, Any]], output: Path) -> None:
+    from gspn.cli.outputs import write_table
+    from gspn.convert.files import import_pandas
+
+    write_table(import_pandas().DataFrame(rows), output)
+
+
+def _words(schema: Any, x: Any) -> str:
+    """What a vertex is: its first attribute's value."""
+    value = schema[0].decode(x[:1].double())[0]
+    return "?" if value is None else str(value)

@@ -1,0 +1,129 @@
+"""The commands that ask a saved model: embed, score, predict, what-if; and fit, which makes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_commands import SMALL, Run, parsed
+
+import gspn
+
+
+def test_fit_keeps_how_graphs_were_read(run: Run, files: Path, people_model: Path) -> None:
+    model = gspn.load(people_model)
+    assert model.num_edge_types == 2
+    # Only one of the types occurs in these edges: its code must be the one that was learned.
+    (people_model.parent / "few.csv").write_text("source,target,kind\np0,p1,friend\n")
+    found = parsed(run("score", files / "complete.csv", people_model.parent / "few.csv", "-m", people_model, "--json"))
+    data = gspn.from_tables(
+        files / "complete.csv", people_model.parent / "few.csv", model.schema, edge_type="kind",
+        edge_types=["colleague", "friend"],
+    )  # fmt: skip
+    expected = model.log_likelihood(data, leave_one_out=True)[0]
+    np.testing.assert_allclose([row["log_likelihood"] for row in found["table"]], expected, rtol=1e-5)
+
+
+def test_fit_says_what_it_made(run: Run, files: Path, tmp_path: Path) -> None:
+    found = parsed(run("fit", files / "drugs.smi", "-o", tmp_path / "m", "--json", *SMALL))
+    assert (found["kind"], found["graphs"], len(found["history"])) == ("GSPN", 5, 2)
+    assert (tmp_path / "m" / "reading.json").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"m"}
+
+
+@pytest.mark.parametrize("source", ["graphs.pt", "molecules"])
+def test_fit_reads_saved_data_and_named_datasets(run: Run, files: Path, tmp_path: Path, source: str) -> None:
+    given = files / source if source.endswith(".pt") else source
+    features = [] if source.endswith(".pt") else ["--features", "element", "--option", "target=rings"]
+    run("fit", given, *features, "-o", tmp_path / "m", "--layers", "1", "--states", "2", "--epochs", "1", "--quiet")
+    assert gspn.load(tmp_path / "m").num_states == 2
+
+
+def test_embeddings_of_vertices_and_graphs(run: Run, files: Path, drug_model: Path, tmp_path: Path) -> None:
+    run("embed", files / "drugs.smi", "-m", drug_model, "-o", tmp_path / "v.csv")
+    table = pd.read_csv(tmp_path / "v.csv")
+    assert table.columns[:2].tolist() == ["graph", "id"]
+    assert table.shape[1] == 2 + 2 * 3
+    assert table["graph"].unique().tolist() == ["ethanol", "c1ccccc1Cl", "acid", "amine", "CC(C)Cl"]
+    run("embed", files / "drugs.smi", "-m", drug_model, "--level", "graph", "-o", tmp_path / "g.npy")
+    pooled = np.load(tmp_path / "g.npy")
+    np.testing.assert_allclose(pooled[0], table[table["graph"] == "ethanol"].iloc[:, 2:].mean(), rtol=1e-4)
+    found = parsed(run("embed", "smiles:CCO", "-m", drug_model, "--json", "--pooling", "sum", "--level", "graph"))
+    assert (found["rows"], found["width"]) == (1, 6)
+    run("embed", "smiles:CCO", "-m", drug_model, "--level", "molecule", code=2)
+
+
+def test_scores(run: Run, files: Path, drug_model: Path, tmp_path: Path) -> None:
+    result = run("score", files / "drugs.smi", "-m", drug_model, "--entries", "-o", tmp_path / "s.csv")
+    assert "strangest" in result.stdout
+    table = pd.read_csv(tmp_path / "s.csv")
+    assert {"log_likelihood", "score", "rank", "element_score"} <= set(table.columns)
+    assert table["rank"].between(0, 1).all()
+    found = parsed(run("score", files / "drugs.smi", "-m", drug_model, "--level", "graph", "--pseudo", "--json"))
+    assert len(found["table"]) == 5
+    assert "rank" not in found["table"][0]
+    run("score", files / "drugs.smi", "-m", drug_model, "--level", "graph", "--entries", code=2)
+
+
+def test_predictions_of_molecules(run: Run, files: Path, solubility_model: Path, tmp_path: Path) -> None:
+    found = parsed(run("predict", files / "drugs.csv", "-m", solubility_model, "--json"))
+    row = found["table"][0]
+    assert row["graph"] == "ethanol"
+    assert row["soluble"] == "yes"
+    assert row["soluble_predicted"] in ("yes", "no")
+    assert row["soluble_p_yes"] + row["soluble_p_no"] == pytest.approx(1)
+    assert 0 <= found["score"] <= 1
+    without = parsed(run("predict", files / "drugs.smi", "-m", solubility_model, "--json"))
+    assert without["score"] is None
+    assert len(without["table"]) == 5
+
+
+def test_predictions_of_vertices_and_numbers(run: Run, files: Path, tmp_path: Path) -> None:
+    run("fit", files / "complete.csv", files / "edges.csv", "--target", "age", "-o", tmp_path / "m", *SMALL)
+    result = run("predict", files / "complete.csv", files / "edges.csv", "-m", tmp_path / "m", "-o", tmp_path / "p.csv")
+    assert "R²" in result.stdout
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert table["age"].tolist() == pd.read_csv(files / "complete.csv")["age"].tolist()
+    assert (table["age_low"] < table["age_high"]).all()
+
+
+def test_only_models_with_a_target_predict(run: Run, files: Path, drug_model: Path) -> None:
+    assert "without a target" in run("predict", files / "drugs.smi", "-m", drug_model, code=2).stderr
+
+
+def test_what_if_of_a_molecule(run: Run, drug_model: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "change.svg"
+    result = run("what-if", "smiles:CCCl", "-m", drug_model, "--set", "2:element=O", "--set", "2:hydrogens=unknown",
+                 "-o", picture)  # fmt: skip
+    assert "nats" in result.stdout
+    assert picture.read_text().startswith("<svg")
+    found = parsed(run("what-if", "smiles:CCCl", "-m", drug_model, "--set", "2:element=O", "--pseudo", "--json"))
+    model = gspn.load(drug_model)
+    graph = gspn.from_smiles(["CCCl"], progress=False)[0]
+    assert found["total"] == pytest.approx(model.what_if(graph, {2: {"element": "O"}}).total.item(), rel=1e-5)
+
+
+def test_what_if_of_edges_and_names(run: Run, files: Path, people_model: Path, tmp_path: Path) -> None:
+    tables = (files / "complete.csv", files / "typed.csv", "-m", people_model)
+    table, picture = tmp_path / "change.csv", tmp_path / "change.svg"
+    change = ("--remove-edge", "p0-p1", "--add-edge", "p0-p2:friend", "--set", "p3:remote=yes", "--set", "p3:age=40")
+    run("what-if", *tables, *change, "-o", table)
+    assert pd.read_csv(table)["vertex"].tolist()[:2] == ["p0", "p1"]
+    run("what-if", *tables, *change, "-o", picture)
+    for wrong in (["--set", "p99:age=1"], ["--set", "age=1"], ["--set", "p1:age=old"], ["--set", "p1:team=pink"],
+                  ["--add-edge", "p0"], ["--add-edge", "p0-p2:foe"], ["--add-edge", "p0-p2"], []):  # fmt: skip
+        assert run("what-if", *tables, *wrong, code=2).stderr.startswith("error: ")
+
+
+def test_every_replacement(run: Run, files: Path, drug_model: Path, tmp_path: Path) -> None:
+    found = parsed(
+        run("what-if", files / "drugs.smi", "-m", drug_model, "--which", "acid", "--all", "element", "--json")
+    )
+    assert len(found["replacements"]) == 4 * 16
+    changes = [row["change"] for row in found["replacements"]]
+    assert changes == sorted(changes, reverse=True)
+    run("what-if", files / "drugs.smi", "-m", drug_model, "--all", "element", code=2)  # which one?
+    run("what-if", "smiles:CCO", "-m", drug_model, "--all", "partial_charge", code=2)
+    run("what-if", "smiles:CCO", "-m", drug_model, "--all", "element", "-o", tmp_path / "x.svg", code=2)
