@@ -1,0 +1,183 @@
+"""The documentation is true: its Python and its commands run as they stand, page by page, each in an empty folder.
+
+A block that would take too long stands under a comment `<!-- slow: REASON -->`; it is parsed, not run, and there are
+few of them. What a page prints is not compared: numbers may differ in their last digits between machines.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if "api" not in path.parts),
+]
+MOST_SLOW_BLOCKS = 10
+
+_BLOCK = re.compile(
+    r"(?:^<!-- slow: (?P<slow>.+?) -->\n)?^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+_SHELL = ("sh", "bash", "shell", "console")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block; `line` is the number of its first line of code, `slow` the reason why it is not run."""
+
+    page: Path
+    line: int
+    language: str
+    code: str
+    slow: str | None
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    def python(self) -> Any:
+        """The code, compiled so that errors point at lines of the page."""
+        return compile("\n" * (self.line - 1) + self.code, str(self.page), "exec")
+
+    def commands(self) -> Iterator[list[str]]:
+        """The commands of a shell block in words; a backslash at the end of a line continues it."""
+        for line in self.code.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words:
+                yield words[1:] if words[0] == "$" else words
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, text[: found.start("code")].count("\n") + 1, found["language"], found["code"], found["slow"])
+        for found in _BLOCK.finditer(text)
+    ]
+
+
+BLOCKS = {page: blocks_of(page) for page in PAGES}
+ALL = [block for blocks in BLOCKS.values() for block in blocks]
+RUN = [page for page, blocks in BLOCKS.items() if any(b.language in ("python", *_SHELL) and not b.slow for b in blocks)]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", RUN, ids=name_of)
+def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, Python in one namespace, commands in the same folder."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in BLOCKS[page]:
+        if block.slow:
+            continue
+        if block.language == "python":
+            exec(block.python(), names)
+        elif block.language in _SHELL:
+            for words in block.commands():
+                run_command(words, block, monkeypatch)
+
+
+def run_command(words: list[str], block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    if words[0] == "gspn":
+        from gspn.cli.main import main
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", words)
+            patch.setattr(sys, "tracebacklimit", None, raising=False)
+            try:
+                main()
+            except SystemExit as end:
+                assert end.code in (None, 0), f"{block.place}: {shlex.join(words)} ended with {end.code}"
+        return
+    assert words[0] in ("python", "torchrun"), f"{block.place}: {words[0]} is not run by this test; mark the block slow"
+    program = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "torch.distributed.run"]
+    done = subprocess.run([*program, *words[1:]], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{block.place}: {shlex.join(words)}\n{done.stderr}"
+
+
+def test_every_block_can_be_parsed() -> None:
+    for block in ALL:
+        if block.language == "python":
+            ast.parse(block.code, block.place)
+        elif block.language in _SHELL:
+            for words in block.commands():
+                check_command(words, block.place)
+        else:
+            assert block.language in ("text", "toml", "bibtex", "json"), f"{block.place}: what is {block.language!r}?"
+
+
+def test_few_blocks_are_slow() -> None:
+    slow = [f"{block.place}: {block.slow}" for block in ALL if block.slow]
+    assert len(slow) <= MOST_SLOW_BLOCKS, "\n".join(slow)
+    written = sum(page.read_text(encoding="utf-8").count("<!-- slow:") for page in PAGES)
+    assert written == len(slow), "a comment about slowness stands before no block"
+
+
+def test_commands_in_running_text_exist() -> None:
+    """`gspn …`, `make …`, examples and benchmarks that are named between backticks."""
+    for page in PAGES:
+        text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+        for code in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text):
+            words = code.split()
+            if words[:1] == ["gspn"] and len(words) > 1 and re.fullmatch(r"[a-z-]+", words[1]):
+                check_gspn(words[1:2], page.name)
+            elif words[:1] in (["make"], ["python"]) and len(words) > 1 and "…" not in code:
+                check_command(shlex.split(code), page.name)
+
+
+def check_command(words: list[str], place: str) -> None:
+    """Does the command exist, with these options?"""
+    if words[0] == "gspn":
+        check_gspn(words[1:], place)
+    elif words[0] == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+        for target in words[1:]:
+            assert target in targets or "=" in target, f"{place}: make has no target {target}"
+    elif words[0] in ("python", "torchrun") and words[1:3] == ["-m", "gspn.benchmarks"]:
+        assert (ROOT / "src" / "gspn" / "benchmarks" / f"{words[3]}.py").exists(), f"{place}: no benchmark {words[3]}"
+    elif words[0] == "python" and words[1].startswith(("examples/", "docs/")):
+        assert (ROOT / words[1]).exists(), f"{place}: there is no {words[1]}"
+
+
+def check_gspn(words: list[str], place: str) -> None:
+    import click
+    import typer
+    from gspn.cli.main import app
+
+    command: Any = typer.main.get_command(app)
+    context = command.make_context("gspn", [], resilient_parsing=True)
+    rest = [word for word in words if word not in ("--debug",)]
+    while rest and hasattr(command, "get_command"):
+        name, rest = rest[0], rest[1:]
+        if name.startswith("--"):
+            assert name in {option for each in command.params for option in each.opts}, f"{place}: gspn has no {name}"
+            return
+        command = command.get_command(context, name)
+        assert command is not None, f"{place}: gspn has no command {name}"
+    known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
+    for word in rest:
+        if re.match(r"--?[a-zA-Z]", word):
+            option = word.split("=")[0]
+            assert option in known, f"{place}: gspn {words[0]} has no option {option}"
+    assert isinstance(command, click.Command) or command.params is not None
+
+
+def test_numbers_have_their_command() -> None:
+    """Every row of the table of measurements says how it was measured."""
+    measured = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?!what|---).*\| (.*) \|$", measured[measured.index("| what | measured | how |") :], re.M)
+    assert len(rows) >= 10
+    assert all("`" in how or "the same" in how for how in rows)
