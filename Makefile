@@ -11,7 +11,7 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constr
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-data lint format build clean
+.PHONY: help demo test test-data lint format docs build clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ lint: $(VENV)/.installed-dev ## check style and types
 format: $(VENV)/.installed-dev ## mend the style
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+docs: $(VENV)/.installed-dev ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 build: $(VENV)/.installed-dev ## put wheel and sdist into dist/
 	rm -rf dist
