@@ -77,16 +77,16 @@ class TableImputer(BaseEstimator):
     without training again. Observed entries, columns, types, order and index stay as they are; columns of integers are
     filled with rounded numbers.
 
+    The arguments from `schema` to `ignore` say what the tables' columns mean, as in `gspn.from_tables`; columns in
+    `ignore` are handed through. Those from `num_layers` to `seed` are the model's; the objective "masked" is made for
+    filling gaps, and the seed also fixes samples.
+
     Parameters
     ----------
-    schema, overrides, id, graph, source, target, edge_type, edge_types, directed, parallel, ignore:
-        What the tables' columns mean, as in `gspn.from_tables`; columns in `ignore` are handed through.
     how:
         What is filled in: "mean" (the mean of continuous attributes, the mode of the others), "mode" or "sample".
     level:
         Probability of the intervals in the table of spreads.
-    num_layers, num_states, objective, epochs, batch_size, lr, seed:
-        Arguments of the model. The objective "masked" is made for filling gaps. The seed also fixes samples.
     arguments:
         Further arguments of `gspn.GSPN`, by name.
 

@@ -26,14 +26,18 @@ class CGMM(LayerwiseEM):
 
     Parameters
     ----------
-    num_layers, num_states:
-        Layers, and states C of each.
+    num_layers:
+        Number of layers.
+    num_states:
+        States C of each layer.
     num_edge_types:
         Edge types told apart; 1 treats all edges alike.
     context:
         How many layers below a layer sees, mixed by learned weights; None for all of them.
-    em_steps, tolerance:
-        Steps of EM a layer, and the gain of the objective a vertex (in nats) below which it ends early.
+    em_steps:
+        Steps of EM a layer, at most.
+    tolerance:
+        The gain of the objective a vertex (in nats) below which EM ends early.
     smoothing:
         Pseudo-count of every cell of every table.
     embedding:

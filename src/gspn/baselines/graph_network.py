@@ -36,11 +36,23 @@ class GraphNetwork(Predicting):
         are those of `DeepSets`.
     network:
         What is trained: GIN, GraphSAGE, DGCNN, DiffPool, ECC or DeepMultisets with their own settings.
-    epochs, batch_size, lr, weight_decay, clip, halve_every:
-        Adam on minibatches; gradients clipped to norm `clip`; the learning rate halved every `halve_every` epochs.
-    patience, monitor:
-        With validation graphs, training ends when `monitor` ("loss" or "score") has not improved for `patience` epochs;
-        the best weights are kept.
+    epochs:
+        Passes over the training graphs, at most.
+    batch_size:
+        Graphs in a minibatch.
+    lr:
+        Learning rate of Adam.
+    weight_decay:
+        Weight decay of Adam.
+    clip:
+        Norm to which gradients are clipped, or None.
+    halve_every:
+        The learning rate is halved every so many epochs; None never does.
+    patience:
+        With validation graphs, training ends when `monitor` has not improved for so many epochs; the best weights are
+        kept.
+    monitor:
+        "loss" or "score".
     seed:
         Fixes everything random.
     """

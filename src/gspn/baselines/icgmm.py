@@ -34,24 +34,32 @@ class ICGMM(Layerwise):
 
     Parameters
     ----------
-    num_layers, sweeps:
-        Layers, and sweeps over all vertices for each.
+    num_layers:
+        Number of layers.
+    sweeps:
+        Sweeps over all vertices for each layer.
     start_states:
         States that a layer's chain starts from; vertices with the same group and attributes start in the same one, at
         random. On large graphs chains move slowly and remember much of this start. None lets the vertices in one
         after the other, each joining a state or opening a new one.
     pseudo_count:
         Of the Dirichlet prior of every category in every state.
-    strength, shape, rate:
-        Of the normal–gamma prior, in units of the columns' own deviations: precision Gamma(shape, rate), mean Normal
-        with `strength` times that precision.
+    strength:
+        Of the normal–gamma prior, in units of the columns' own deviations: the mean is Normal with `strength` times
+        the precision.
+    shape:
+        The precision is Gamma(shape, rate).
+    rate:
+        The precision is Gamma(shape, rate).
     embedding:
         "unigram", "bigram" or "both": what `embed` gives.
 
     Attributes
     ----------
-    layers_, num_states_:
-        The learned layers, and the number of states that each has found.
+    layers_:
+        The learned layers.
+    num_states_:
+        The number of states that each layer has found.
     history_:
         One dict a sweep: layer, sweep, num_states, alpha, gamma.
     """

@@ -39,8 +39,10 @@ class Mixture(BaseEstimator):
     ----------
     num_states:
         Number of components; 1 makes all attributes independent.
-    epochs, tolerance:
-        EM ends after so many steps, or when the mean log-likelihood of a vertex has risen by no more than `tolerance`.
+    epochs:
+        EM ends after so many steps at most.
+    tolerance:
+        EM ends when the mean log-likelihood of a vertex has risen by no more than this.
     seed:
         Fixes the clusters from which EM starts.
 

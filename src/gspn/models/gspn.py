@@ -71,9 +71,18 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         "pseudo" (the paper's; good embeddings), "masked" (predict hidden entries; for queries) or "leave_one_out".
     mask_rate:
         Share of vertices that are predicted in a step, for the objectives "masked" and "leave_one_out".
-    epochs, batch_size, lr, weight_decay, clip, patience:
-        Adam on minibatches of `batch_size` graphs; gradients clipped to norm `clip`; training ends early when the
-        validation loss has not improved for `patience` epochs.
+    epochs:
+        Passes over the training graphs, at most.
+    batch_size:
+        Graphs in a minibatch.
+    lr:
+        Learning rate of Adam.
+    weight_decay:
+        Weight decay of Adam.
+    clip:
+        Norm to which gradients are clipped, or None.
+    patience:
+        Training ends early when the validation loss has not improved for so many epochs.
     n_init:
         Number of initialisations to draw; the one with the best objective before training is trained.
     seed:

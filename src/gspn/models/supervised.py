@@ -60,8 +60,8 @@ class SupervisedGSPN(GSPN):
         0, graphs without labels take part in the training.
     monitor:
         What chooses the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
-    schema, num_layers, …:
-        As for `GSPN`; `objective` is the vertices'.
+
+    All other arguments are as for `GSPN`; `objective` is the vertices'.
     """
 
     _training_arguments = (*TRAINING, "likelihood_weight", "monitor")

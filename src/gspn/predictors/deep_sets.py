@@ -44,11 +44,19 @@ class DeepSets(BaseEstimator):
         Width of the vertex layer and of the graph layer, each a linear map and a ReLU.
     pooling:
         "sum" or "mean" over a graph's vertices; a graph without vertices pools to 0.
-    epochs, batch_size, lr, weight_decay:
-        Adam on minibatches of `batch_size` graphs.
-    patience, monitor:
-        With validation graphs, training ends when `monitor` has not improved for `patience` epochs, and the best
-        weights are kept. "loss" is the validation loss, "score" the score (equal scores: the lower loss).
+    epochs:
+        Passes over the training graphs, at most.
+    batch_size:
+        Graphs in a minibatch.
+    lr:
+        Learning rate of Adam.
+    weight_decay:
+        Weight decay of Adam.
+    patience:
+        With validation graphs, training ends when `monitor` has not improved for so many epochs, and the best weights
+        are kept.
+    monitor:
+        "loss" is the validation loss, "score" the score (equal scores: the lower loss).
     seed:
         Fixes the starting weights. The order of the graphs is fixed by `order_seed` of `fit`, so that heads that differ
         in their seed can share their batches.
