@@ -161,7 +161,9 @@ def what_if() -> str:
     return draw_molecules(
         list(edits.values()),
         [answer.change for answer in answers],
-        titles=[f"{name}: {answer.total:+.1f} nats".replace("-", "−") for name, answer in zip(edits, answers, strict=True)],
+        titles=[
+            f"{name}: {answer.total:+.1f} nats".replace("-", "−") for name, answer in zip(edits, answers, strict=True)
+        ],
         label="change of each atom\u2019s log-likelihood given all others, nats",
     )
 

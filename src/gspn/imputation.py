@@ -90,7 +90,14 @@ class TableImputer(BaseEstimator):
     arguments:
         Further arguments of `gspn.GSPN`, by name.
 
-    After `fit`: `model_`, the fitted `gspn.GSPN`; `schema_`, its attributes; `edge_types_`, the edge types by code.
+    Attributes
+    ----------
+    model_:
+        After `fit`, the fitted `gspn.GSPN`.
+    schema_:
+        Its attributes.
+    edge_types_:
+        The edge types by code.
     """
 
     def __init__(

@@ -46,8 +46,12 @@ class Mixture(BaseEstimator):
     seed:
         Fixes the clusters from which EM starts.
 
-    After `fit`: `model_`, the GSPN of one level with the learned parameters (float64), which answers everything else;
-    `history_`, with the negative mean log-likelihood before every step as "train".
+    Attributes
+    ----------
+    model_:
+        The GSPN of one level with the learned parameters (float64), which answers everything else.
+    history_:
+        The negative mean log-likelihood before every step, as "train".
     """
 
     def __init__(

@@ -68,6 +68,7 @@ def load(
     `splits/NAME.json.gz`; below the cache the same lies in `raw`.
 
     Options by family:
+
     - TU collection (NCI1, COLLAB, REDDIT-BINARY, …): `degree=None | "continuous" | "count"`
     - MD17 (benzene, ethanol, …): `attributes="both" | "element" | "continuous"`, `limit=None` (number of frames)
     - ogbg-molhiv, ogbg-molpcba: `limit=None` (number of molecules)

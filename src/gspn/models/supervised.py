@@ -42,6 +42,8 @@ class SupervisedGSPN(GSPN):
     Everything a GSPN can be asked about vertices can be asked here too; it is meaningful as far as `likelihood_weight`
     made the vertices part of the training.
 
+    Arguments that are not listed here are as for `GSPN`; `objective` is the vertices'.
+
     Parameters
     ----------
     target:
@@ -60,8 +62,6 @@ class SupervisedGSPN(GSPN):
         0, graphs without labels take part in the training.
     monitor:
         What chooses the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
-
-    All other arguments are as for `GSPN`; `objective` is the vertices'.
     """
 
     _training_arguments = (*TRAINING, "likelihood_weight", "monitor")
