@@ -7,6 +7,7 @@ few of them. A block of text after one of Python is what that prints, up to its 
 from __future__ import annotations
 
 import ast
+import logging
 import re
 import shlex
 import subprocess
@@ -103,20 +104,35 @@ def without_numbers(text: str) -> list[list[str]]:
 
 def run_command(words: list[str], block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
     if words[0] == "gspn":
-        from gspn.cli.main import main
-
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", words)
-            patch.setattr(sys, "tracebacklimit", None, raising=False)
-            try:
-                main()
-            except SystemExit as end:
-                assert end.code in (None, 0), f"{block.place}: {shlex.join(words)} ended with {end.code}"
+        code = run_gspn(words, monkeypatch)
+        assert code in (None, 0), f"{block.place}: {shlex.join(words)} ended with {code}"
         return
     assert words[0] in ("python", "torchrun"), f"{block.place}: {words[0]} is not run by this test; mark the block slow"
     program = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "torch.distributed.run"]
     done = subprocess.run([*program, *words[1:]], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{block.place}: {shlex.join(words)}\n{done.stderr}"
+
+
+def run_gspn(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int | str | None:
+    """In this process: starting another one, which imports torch, takes longer than most commands.
+
+    What a command sets for the rest of its process is put back.
+    """
+    from gspn.cli.main import main
+
+    logger = logging.getLogger("gspn")
+    level = logger.level
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", words)
+        patch.setattr(sys, "tracebacklimit", 1000, raising=False)
+        patch.setattr(logger, "handlers", list(logger.handlers))
+        try:
+            main()
+        except SystemExit as end:
+            return end.code
+        finally:
+            logger.setLevel(level)
+    return None
 
 
 def test_every_block_can_be_parsed() -> None:
