@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import os
 import re
 import shlex
 import subprocess
@@ -201,3 +202,20 @@ def test_numbers_have_their_command() -> None:
     rows = re.findall(r"^\| (?!what|---).*\| (.*) \|$", measured[measured.index("| what | measured | how |") :], re.M)
     assert len(rows) >= 10
     assert all("`" in how or "the same" in how for how in rows)
+
+
+def test_site_is_built_without_warnings_and_asks_nobody(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    pages = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
+    assert len(pages) > len(PAGES)
+    fetched = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+    for path, text in pages.items():
+        assert not fetched.search(text), f"{path.name} takes content from another host: {fetched.search(text)}"
+        assert "arithmatex" not in text, f"{path.name}: an equation did not become MathML"
+    for path in tmp_path.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", path.read_text(encoding="utf-8")), path.name
