@@ -44,6 +44,7 @@ build: $(VENV)/.installed-dev ## put wheel and sdist into dist/
 clean: ## remove what was built or cached; .venv stays
 	rm -rf dist build gspn-demo htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf site
 
 $(VENV)/.created:
 	@command -v $(PYTHON) > /dev/null 2>&1 || { \
