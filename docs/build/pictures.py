@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import chdir
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from gspn.plots.colours import GRID, INK, PALETTE, PAPER, QUIET
 
-FOLDER = Path(__file__).parents[1] / "pictures"
+FOLDER = Path(__file__).resolve().parents[1] / "pictures"
 BLUE, ORANGE, GREEN = PALETTE[:3]
 FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
 
@@ -174,8 +176,9 @@ def imputed() -> Any:
 
     names: dict[str, Any] = {}
     page = (FOLDER.parent / "guides" / "missing-data.md").read_text()
-    for block in page.split("```python\n")[1:]:
-        exec(block.split("```")[0], names)
+    with TemporaryDirectory() as folder, chdir(folder):  # the guide writes files
+        for block in page.split("```python\n")[1:]:
+            exec(block.split("```")[0], names)
     people, truth = names["people"], names["truth"]
     hidden = (people["age"].isna() & truth["age"].notna()).to_numpy().nonzero()[0]
     ages = names["imputer"].model_.conditional(names["graph"], "age", vertices=hidden.tolist())
