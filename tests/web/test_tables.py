@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from fastapi.testclient import TestClient
-from gspn.demo.generated import SCHEMA, friends
+from friends import SCHEMA, friends
 
 from gspn import GSPN, from_tables
 from gspn.graphs import pack
