@@ -21,4 +21,5 @@ def toy(toy_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     monkeypatch.setenv("GSPN_DATA_ROOT", str(toy_root))
     monkeypatch.setenv("GSPN_CACHE", str(tmp_path / "cache"))
     sources._loaded.cache_clear()
+    sources._digest.cache_clear()
     return toy_root

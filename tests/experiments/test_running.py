@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from small_experiments import FILL
 
 from gspn.errors import GSPNError
 from gspn.experiments import systems
+from gspn.experiments.curves import curve_of
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.local import LocalRunner
 from gspn.experiments.protocols import Contest, contests
@@ -141,6 +143,41 @@ def test_training_that_fails_is_a_finding_until_it_is_to_be_tried_again(
     again = Here(tmp_path)
     run(planned, records, again)
     assert [piece.runs[0].settings["num_states"] for piece in again.submitted][:1] == [3]
+
+
+def test_final_runs_that_failed_are_tried_again_too(planned: list[Contest], tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    run(planned, records, Here(tmp_path))
+    final = planned[0].finals(records.get)[1]
+    records.put({**(records.get(final.key) or {}), "error": "it diverged"})
+    records = Records(tmp_path)
+    forget_failed(planned, records)
+    again = Here(tmp_path)
+    run(planned, records, again)
+    assert [piece.runs for piece in again.submitted] == [(final,)]
+
+
+def test_a_checkpoint_that_does_not_fit_any_more_is_not_in_the_way(planned: list[Contest], tmp_path: Path) -> None:
+    piece = Piece(planned[1].candidates[:1])
+    with Records(tmp_path).claim(piece.key) as place:
+        assert place is not None
+        (place / "model.safetensors").write_bytes(b"of another time")
+    assert len(perform(piece, tmp_path) or ()) == 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_score_that_is_no_number_is_a_failure_and_a_loss_that_is_none_a_gap(
+    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    piece = Piece(planned[1].candidates[:1])
+    monkeypatch.setattr("gspn.experiments.filling.judge_missing", lambda *rest: {"nll per vertex": value})
+    (record,) = perform(piece, tmp_path) or [{}]
+    assert record["error"] == "a score is no number"
+    assert record["scores"] == {}
+    assert curve_of(SimpleNamespace(history_=[{"epoch": 0, "train": 1.5}, {"epoch": 1, "train": value}])) == {
+        "epoch": [0.0, 1.0],
+        "train": [1.5, None],
+    }
 
 
 # Processes.

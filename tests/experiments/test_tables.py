@@ -32,7 +32,7 @@ def fill_in(planned: list[Contest], records: Records, measure: str, scale: float
             for number, run in enumerate(one.candidates):
                 put(records, run, {"validation": {measure: 0.5 + worse * number}})
         for run in one.finals(Records(records.folder).get):
-            score = scale * (0.5 + 0.1 * one.fold + 0.02 * run.seed)
+            score = scale * (0.48 + 0.1 * one.fold + 0.02 * run.seed)
             put(records, run, {"validation": {measure: 0.5}, "test": {measure: score, "nll per entry": score / 2}})
 
 
@@ -86,7 +86,7 @@ def test_an_unfinished_fold_is_not_counted_and_said(toy: Path, tmp_path: Path) -
     table = table_of(grid, planned, Records(tmp_path))
     number = table.rows[0].ours["TOY"]
     assert (number.mean, number.deviation) == pytest.approx((51.0, statistics.stdev([50, 52])))
-    assert "Constant on TOY: 1 of 2 folds so far" in table.notes
+    assert "Constant on TOY: 1 of 2 folds" in table.notes
 
 
 def test_a_final_run_that_failed_is_left_out_and_said(toy: Path, tmp_path: Path) -> None:
@@ -97,7 +97,29 @@ def test_a_final_run_that_failed_is_left_out_and_said(toy: Path, tmp_path: Path)
     put(records, last, {}, error="it diverged")
     table = table_of(grid, planned, Records(tmp_path))
     assert table.rows[2].ours["TOY"] == Number(0.5, None, 1)
-    assert any("GSPN_U on TOY: 1 final run failed" in note for note in table.notes)
+    notes = findings(grid, planned, Records(tmp_path), "").notes
+    assert "GSPN_U on TOY, fold 0: 1 of 2 final runs failed and are left out." in notes
+
+
+def test_a_model_that_cannot_be_trained_does_not_hide_the_others(toy: Path, tmp_path: Path) -> None:
+    grid, records = parse_grid(FILL, "toy"), Records(tmp_path)
+    planned = contests(grid)
+    fill_in([one for one in planned if one.row != "GMM"], records, "nll per vertex")
+    for run in next(one for one in planned if one.row == "GMM").candidates:
+        put(records, run, {}, error="it diverged")
+    found = findings(grid, planned, Records(tmp_path), "")
+    assert (found.done, found.planned) == (6, 6), "what will never be is not waited for"
+    assert "GMM on TOY, fold 0: no configuration could be trained." in found.notes
+
+
+def test_the_time_of_a_model_is_counted_once_for_all_its_heads(toy: Path, tmp_path: Path) -> None:
+    grid, records = parse_grid(PREDICT, "toy"), Records(tmp_path)
+    planned = [one for one in contests(grid) if one.row == "GSPN_U+DS" and one.fold == 0]
+    for run in planned[0].candidates:  # two models with two heads each
+        put(records, run, {"validation": {"accuracy": 0.5}})
+    made_with = findings(grid, planned, Records(tmp_path), "").made_with
+    assert made_with is not None
+    assert made_with["training time"] == "1.0 hours of one process"
 
 
 def test_nothing_at_all_is_no_error(toy: Path, tmp_path: Path) -> None:
@@ -144,6 +166,8 @@ def test_times_stand_in_the_rows_of_the_paper(toy: Path, tmp_path: Path) -> None
     grid, records = parse_grid(text, "toy"), Records(tmp_path)
     (one,) = planned = contests(grid)
     times = {"GSPN forward ms": 1.0, "GSPN step ms": 3.5, "GIN forward ms": 6.0, "GIN step ms": 16.0}
+    put(records, one.finals(records.get)[0], {}, error="out of memory")
+    assert all(row.ours == {} for row in table_of(grid, planned, Records(tmp_path)).rows)
     put(records, one.finals(records.get)[0], {}, times=times | {"GSPN parameters": 36876, "GIN parameters": 36765})
     table = table_of(grid, planned, Records(tmp_path))
     assert {row.label: row.ours["NCI1"].mean for row in table.rows} == {

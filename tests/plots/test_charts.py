@@ -210,3 +210,17 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
         save_figure("<svg/>", tmp_path / "a.png")
     with pytest.raises(InputError, match="there is no folder"):
         save_figure("<svg/>", tmp_path / "none" / "a.svg")
+
+
+@pytest.mark.parametrize("points", [3, 40])
+def test_labels_stand_beside_the_ends_of_their_curves(points: int) -> None:
+    """Also where no tick has made matplotlib look for the limits: values far from 0 to 1."""
+    x = np.arange(points)
+    figure = curves([Curve("low", x, np.full(points, 4.0)), Curve("high", x, np.full(points, 18.0))])
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    places = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    assert 0 <= places["low"] < 0.2
+    assert 0.8 < places["high"] <= 1
+    width = figure.bbox.width
+    assert all(text.get_window_extent().x1 <= width for text in axes.texts), "no label is cut off"

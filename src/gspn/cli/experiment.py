@@ -98,7 +98,10 @@ def run_experiment(
         raise typer.Exit(130) from None
     finally:
         runner.close()
-    show_report(experiment, grid, data, model, results, as_json=as_json)
+    # What was made earlier stays in the report, whatever was run now.
+    known = records.datasets()
+    columns = [column for column, source in read.data.items() if source.name in known or column in (data or read.data)]
+    show_report(experiment, grid, columns, results=results, as_json=as_json)
     for outcome in failed:
         typer.echo(f"failed: {outcome.piece.label}\n{outcome.failure}", err=True)
     if failed:
@@ -117,6 +120,7 @@ def show_report(
 ) -> None:
     """Write the report of what has been found so far, complete or not."""
     import json
+    import shlex
     from dataclasses import asdict
 
     from gspn.experiments.findings import Table
@@ -127,8 +131,11 @@ def show_report(
     from gspn.experiments.tables import findings
 
     read = read_grid(experiment, grid)
-    chosen = [f"--data {name}" for name in data or ()] + [f"--model {name!r}" for name in model or ()]
-    command = " ".join(["gspn experiment run", experiment, f"--grid {grid}", *chosen])
+    words = ["gspn", "experiment", "run", experiment, "--grid", grid]
+    if set(data or read.data) != set(read.data):
+        words += [word for name in data or () for word in ("--data", name)]
+    words += [word for name in model or () for word in ("--model", name)]
+    command = shlex.join(words)
     found = findings(read, contests(read, data, model), Records(results), command)
     folder = results / f"{experiment}-{Path(grid).stem}"
     write_report(found, folder)

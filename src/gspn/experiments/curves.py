@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 _POINTS = 40
 
 
-def curve_of(model: Any) -> dict[str, list[float]]:
+def curve_of(model: Any) -> dict[str, list[float | None]]:
     """Losses and scores over the epochs, thinned out."""
     history: Sequence[Mapping[str, float]] = getattr(model, "history_", ())
     if not history:
@@ -18,4 +19,9 @@ def curve_of(model: Any) -> dict[str, list[float]]:
     steps = min(len(history), _POINTS)
     picked = [history[i] for i in torch.linspace(0, len(history) - 1, steps).round().long().tolist()]
     names = [name for name in ("epoch", "train", "validation", "score") if name in picked[0]]
-    return {name: [float(f"{entry[name]:.6g}") for entry in picked] for name in names}
+    return {name: [_rounded(entry[name]) for entry in picked] for name in names}
+
+
+def _rounded(value: float) -> float | None:
+    """Six digits; None where a loss was no number, which JSON does not know."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None

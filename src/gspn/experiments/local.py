@@ -16,6 +16,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
+import joblib
+
 from gspn.experiments.running import Outcome
 from gspn.experiments.runs import Piece
 from gspn.experiments.work import attempt
@@ -38,7 +40,7 @@ class LocalRunner:
         self, folder: Path, *, workers: int | None = None, threads: int = 1, commit: str | None = None
     ) -> None:
         self._folder, self._threads, self._commit = folder, threads, commit
-        self.capacity = workers or max(1, len(os.sched_getaffinity(0)) // threads)
+        self.capacity = workers or max(1, joblib.cpu_count() // threads)
         self._idle: list[_Worker] = []
         self._at_work: dict[str, tuple[_Worker, Piece, int]] = {}
 
@@ -53,6 +55,7 @@ class LocalRunner:
             try:
                 records, failure = worker.connection.recv()
             except (EOFError, OSError):  # it died
+                worker.connection.close()
                 worker.process.join()
                 if tries < _TRIES:
                     self._start(piece, tries + 1)
@@ -74,7 +77,12 @@ class LocalRunner:
 
     def _start(self, piece: Piece, tries: int) -> None:
         worker = self._idle.pop() if self._idle else self._hire()
-        worker.connection.send(piece)
+        try:
+            worker.connection.send(piece)
+        except OSError:  # it died while it had nothing to do
+            worker.connection.close()
+            self._start(piece, tries)
+            return
         self._at_work[piece.key] = (worker, piece, tries)
 
     def _hire(self) -> _Worker:

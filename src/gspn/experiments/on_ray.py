@@ -43,7 +43,6 @@ class RayRunner:
             ray.init(address, log_to_driver=False)
         processors = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
         self.capacity = workers or max(1, processors // threads)
-        # A task runs in a process of its own, so that one that dies takes no other with it.
         self._perform = ray.remote(num_cpus=threads, max_retries=_RETRIES)(_task)
         self._threads = threads
         self._at_work: dict[Any, Piece] = {}

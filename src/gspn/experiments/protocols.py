@@ -53,10 +53,14 @@ class Contest:
         winner = self.winner(find)
         if winner is None:
             return ()
-        return tuple(_changed(winner, seed) for seed in range(self.runs))
+        # Seed 0 has been selected with, and was lucky perhaps.
+        return tuple(replace(winner, seed=seed, stage=ASSESSMENT) for seed in range(1, self.runs + 1))
 
     def winner(self, find: Find) -> Run | None:
-        """The candidate with the best validation score, the first of equals; None until all are known."""
+        """The candidate with the best validation score, the first of equals.
+
+        None until all are known, and where none could be trained.
+        """
         if not self._is_contested:
             return self.candidates[0]
         records = [find(run.key) for run in self.candidates]
@@ -68,9 +72,11 @@ class Contest:
             for number, record in enumerate(records)
             if record is not None and "error" not in record
         ]
-        if not judged:
-            raise InputError(f"{self.row} on {self.column}, fold {self.fold}: no configuration could be trained")
-        return self.candidates[-max(judged)[1]]
+        return self.candidates[-max(judged)[1]] if judged else None
+
+    def is_hopeless(self, find: Find) -> bool:
+        """Whether all candidates have failed: there will be no final runs."""
+        return self._is_contested and all("error" in (find(run.key) or {}) for run in self.candidates)
 
 
 def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[str] | None = None) -> list[Contest]:
@@ -83,8 +89,7 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
     for column, source in grid.data.items():
         if columns and column not in columns:
             continue
-        dataset = source.load()
-        digest = dataset.digest()
+        dataset, digest = source.load(), source.digest()
         for number, division in _divisions(grid, column, len(dataset.splits)):
             digests = (digest, fold_digest(division.of(dataset)))
             for row, entry in grid.models.items():
@@ -117,7 +122,3 @@ def _divisions(grid: Grid, column: str, published: int) -> list[tuple[int, Divis
     if not published:
         raise InputError(f"{column} has no published folds; the protocol's division can be 'hold-out'")
     return [(number, Division(number)) for number in (range(published) if chosen is None else chosen)]
-
-
-def _changed(winner: Run, seed: int) -> Run:
-    return replace(winner, seed=seed, stage=ASSESSMENT)

@@ -56,6 +56,10 @@ class Records:
         self._path(key).unlink(missing_ok=True)
         self._read.pop(key, None)
 
+    def datasets(self) -> set[str]:
+        """Names of all datasets that there are records of."""
+        return {json.loads(path.read_text())["run"]["data"]["name"] for path in self.folder.glob("records/*/*.json")}
+
     def _path(self, key: str) -> Path:
         return self.folder / "records" / key[:2] / f"{key}.json"
 

@@ -63,12 +63,12 @@ def run(
     under_way: dict[str, Piece] = {}
     elsewhere: dict[str, float] = {}  # pieces that another process is making, and when to look at them again
     failed: dict[str, Outcome] = {}
-    planned = sum(contest.planned for contest in contests)
     while True:
         # Final runs are known once their selection is complete; until then they are planned and not yet to be done.
         known = {run.key: run for contest in contests for run in contest.known(records.get)}
         todo = [run for key, run in known.items() if records.get(key) is None]
-        show(State(_made(contests, records), planned, tuple(piece.label for piece in under_way.values())))
+        made, planned = progress(contests, records)
+        show(State(made, planned, tuple(piece.label for piece in under_way.values())))
         open_pieces = [piece for piece in pieces_of(todo) if piece.key not in under_way and piece.key not in failed]
         ready = [piece for piece in open_pieces if elsewhere.get(piece.key, 0.0) <= time.monotonic()]
         for piece in ready[: max(0, runner.capacity - len(under_way))]:
@@ -90,15 +90,23 @@ def run(
                 elsewhere[outcome.piece.key] = time.monotonic() + _PAUSE
 
 
-def _made(contests: Iterable[Contest], records: Records) -> int:
-    return sum(records.get(run.key) is not None for contest in contests for run in contest.known(records.get))
+def progress(contests: Iterable[Contest], records: Records) -> tuple[int, int]:
+    """Runs made, and planned in all; one that several rows share counts once, one that will never be does not."""
+    made: dict[str, bool] = {}
+    to_come = 0
+    for contest in contests:
+        known = {run.key: records.get(run.key) is not None for run in contest.known(records.get)}
+        made |= known
+        if not contest.is_hopeless(records.get):
+            to_come += contest.planned - len(known)
+    return sum(made.values()), len(made) + to_come
 
 
 def commit() -> str | None:
     """The commit of the code that is running, if it is a working copy; it is recorded with the results."""
     try:
         found = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"],
+            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--match="],
             capture_output=True,
             text=True,
             check=True,
@@ -112,7 +120,7 @@ def commit() -> str | None:
 def forget_failed(contests: Iterable[Contest], records: Records) -> None:
     """Remove the records of runs whose training failed, so that they are made again."""
     for contest in contests:
-        for run in contest.candidates:
+        for run in list(contest.known(records.get)):
             record = records.get(run.key)
             if record is not None and "error" in record:
                 records.forget(run.key)

@@ -1,7 +1,7 @@
 """A training run, known by its content; runs that can share the training of one model make a piece of work.
 
-The key of a run is a digest of everything that decides its numbers: data, division, configuration, seed and
-`RESULTS_VERSION`. The commit is recorded, not keyed: most commits change no number.
+The key of a run is a digest of what decides its numbers: data, division, configuration, seed and `RESULTS_VERSION`.
+The commit and the number of threads are recorded, not keyed: most commits change no number, threads the last bits.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ class Run:
         }
 
     def fold(self, dataset: GraphDataset) -> Fold:
-        """The division of the dataset, which must be the one that was planned."""
+        """The division of the dataset; both must be those that were planned, perhaps on another machine."""
         fold = self.division.of(dataset)
         if fold_digest(fold) != self.digests[1]:
             raise InputError(f"{self.source.name} is divided differently here than where the run was planned")
+        if self.source.digest() != self.digests[0]:
+            raise InputError(f"the graphs of {self.source.name} are other ones here than where the run was planned")
         return fold
 
     @cached_property

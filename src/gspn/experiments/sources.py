@@ -43,6 +43,10 @@ class Source:
     def load(self) -> GraphDataset:
         return _loaded(self.name, json.dumps(self.options, sort_keys=True), self.graphs)
 
+    def digest(self) -> str:
+        """A fingerprint of the graphs and of what their columns and targets mean."""
+        return _digest(self.name, json.dumps(self.options, sort_keys=True), self.graphs)
+
 
 @lru_cache(maxsize=2)  # the pieces of work of one dataset follow each other
 def _loaded(name: str, options: str, graphs: int | None) -> GraphDataset:
@@ -50,6 +54,13 @@ def _loaded(name: str, options: str, graphs: int | None) -> GraphDataset:
     if graphs is None or graphs >= len(dataset):
         return dataset
     return dataset[torch.linspace(0, len(dataset) - 1, graphs).round().long()]
+
+
+@lru_cache(maxsize=16)
+def _digest(name: str, options: str, graphs: int | None) -> str:
+    dataset = _loaded(name, options, graphs)
+    meaning = f"{dataset.digest()} {dataset.schema!r} {dataset.target!r}"
+    return hashlib.blake2b(meaning.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)

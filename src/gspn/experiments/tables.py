@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,18 +13,21 @@ from gspn.experiments.measures import MEASURES
 from gspn.experiments.protocols import Contest
 from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Record, Records
-from gspn.experiments.runs import Run
+from gspn.experiments.running import progress
+from gspn.experiments.runs import Run, digest
 from gspn.plots.molecules import draw_molecules
 
 
 def findings(grid: Grid, contests: Sequence[Contest], records: Records, command: str) -> Findings:
     """What is known by now; an experiment need not be complete to be looked at."""
-    made = [
-        record
+    found = {
+        run.key: record
         for contest in contests
         for run in contest.known(records.get)
         if (record := records.get(run.key)) is not None
-    ]
+    }
+    made = list(found.values())
+    done, planned = progress(contests, records)
     parts: list[Table | Chart | Picture] = []
     if grid.question == "time":
         parts.append(_times(grid, contests, records))
@@ -39,10 +43,10 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
     return Findings(
         title=grid.title,
         command=command,
-        done=len(made),
-        planned=sum(contest.planned for contest in contests),
+        done=done,
+        planned=planned,
         parts=tuple(parts),
-        notes=grid.notes,
+        notes=(*grid.notes, *_failures(contests, records)),
         made_with=_made_with(made),
     )
 
@@ -61,28 +65,26 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
             if complete:
                 ours[column] = _number(complete, shown.factor)
             if complete and len(complete) < len(folds):
-                notes.append(f"{name} on {column}: {len(complete)} of {len(folds)} folds so far")
-            if failed := sum(_failed(contest, records) for contest in folds):
-                notes.append(f"{name} on {column}: {failed} final run{'s' * (failed > 1)} failed and left out")
+                notes.append(f"{name} on {column}: {len(complete)} of {len(folds)} folds")
         rows.append(Row(name, ours, paper.get(grid.models[name].published or name, {})))
     return Table(shown.title, shown.label, shown.better, columns, tuple(rows), shown.digits, tuple(notes))
 
 
 def _times(grid: Grid, contests: Sequence[Contest], records: Records) -> Table:
     """Milliseconds of forward and backward passes, ours in the paper's rows."""
-    paper = PUBLISHED[grid.paper or ""]
+    paper = PUBLISHED.get(grid.paper or "", {})
     times = {
         contest.column: record["times"]
         for contest in contests
         for run in contest.finals(records.get)
-        if (record := records.get(run.key)) is not None
+        if (record := records.get(run.key)) is not None and "times" in record
     }
     rows = []
     for system in ("GSPN", "GIN"):
         forward = {column: found[f"{system} forward ms"] for column, found in times.items()}
         backward = {column: found[f"{system} step ms"] - forward[column] for column, found in times.items()}
         for label, part in ((f"{system} forward", forward), (f"{system} backward", backward)):
-            rows.append(Row(label, {column: Number(value) for column, value in part.items()}, paper[label]))
+            rows.append(Row(label, {column: Number(value) for column, value in part.items()}, paper.get(label, {})))
     parameters = "; ".join(
         f"{column} {found['GSPN parameters']:,} and {found['GIN parameters']:,}" for column, found in times.items()
     )
@@ -106,7 +108,7 @@ def _pictures(made: Sequence[Record]) -> list[Picture]:
             (f"Change of the molecule's total log-likelihood: {sum(change['change']):+.2f} nats.",),
         )
         for record in made
-        for change in record["changes"]
+        for change in record.get("changes", ())
     ]
 
 
@@ -118,8 +120,15 @@ def _test_scores(contest: Contest, records: Records, measure: str) -> list[float
     return [record["scores"]["test"][measure] for record in finals if record is not None and "error" not in record]
 
 
-def _failed(contest: Contest, records: Records) -> int:
-    return sum("error" in (records.get(run.key) or {}) for run in contest.finals(records.get))
+def _failures(contests: Sequence[Contest], records: Records) -> Iterable[str]:
+    """What could not be trained, or not always."""
+    for contest in contests:
+        where = f"{contest.row} on {contest.column}, fold {contest.fold}"
+        if contest.is_hopeless(records.get):
+            yield f"{where}: no configuration could be trained."
+        failed = sum("error" in (records.get(run.key) or {}) for run in contest.finals(records.get))
+        if failed:
+            yield f"{where}: {failed} of {contest.runs} final runs failed and are left out."
 
 
 def _number(scores: Sequence[Sequence[float]], factor: float) -> Number:
@@ -176,7 +185,8 @@ def _curves(contests: Sequence[Contest], records: Records) -> list[Chart]:
             record = None if final is None else records.get(final.key)
             curve = {} if record is None or contest.fold != first else record["curves"].get("model", {})
             if len(curve.get("validation", ())) > 1:
-                lines.append(Line(contest.row, tuple(curve["epoch"]), tuple(curve["validation"])))
+                losses = tuple(math.nan if loss is None else loss for loss in curve["validation"])
+                lines.append(Line(contest.row, tuple(curve["epoch"]), losses))
         if lines:
             note = "Losses of different objectives are no measure of each other; the shapes can be compared."
             charts.append(Chart(f"{column}: validation loss", "epoch", "loss", tuple(lines), (note,)))
@@ -203,5 +213,7 @@ def _made_with(made: Sequence[Record]) -> dict[str, str]:
         for name, value in {**record["versions"], "commit": record["commit"], "threads": record["threads"]}.items():
             kinds.setdefault(name, {})[str(value)] = None
     shown = {name: ", ".join(values) for name, values in kinds.items()}
-    hours = sum(sum(record["seconds"].values()) for record in made) / 3600
+    # Heads of one model were trained together, and each of their records has the time of all.
+    together = {digest({**record["run"], "head": None}): record for record in made}
+    hours = sum(sum(record["seconds"].values()) for record in together.values()) / 3600
     return shown | {"training time": f"{hours:.1f} hours of one process"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
+import shutil
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from gspn.errors import GSPNError, InputError
+from gspn.errors import CheckpointError, GSPNError, InputError, MissingExtraError
 from gspn.experiments.drawing import draw
 from gspn.experiments.filling import fill
 from gspn.experiments.predicting import predict
@@ -65,11 +67,25 @@ def memory_of(piece: Piece) -> int:
 def _found(runs: Sequence[Run], place: Path) -> list[Record]:
     """What the runs found. Training that fails in a way we know (it diverged, say) is a finding too."""
     try:
-        return _ANSWERS[runs[0].question](runs, place)
+        found = _ANSWERS[runs[0].question](runs, place)
+    except CheckpointError:
+        # Left by other code or on another machine: training begins anew.
+        shutil.rmtree(place)
+        place.mkdir()
+        found = _ANSWERS[runs[0].question](runs, place)
+    except (InputError, MissingExtraError):
+        raise  # the grid, the data or the machine is wrong, which no other configuration mends
     except GSPNError as error:
-        if isinstance(error, InputError):
-            raise  # the grid or the data is wrong, which no other configuration mends
-        return [{"error": str(error), "scores": {}, "curves": {}, "seconds": {}} for _ in runs]
+        found = [{"error": str(error), "scores": {}, "curves": {}, "seconds": {}} for _ in runs]
+    return [_sound(record) for record in found]
+
+
+def _sound(record: Record) -> Record:
+    """A score that is no number says that training failed."""
+    scores = [score for part in record["scores"].values() for score in part.values()]
+    if all(map(math.isfinite, scores)):
+        return record
+    return {**record, "scores": {}, "error": "a score is no number"}
 
 
 @lru_cache(maxsize=1)

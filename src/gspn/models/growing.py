@@ -25,7 +25,8 @@ _NOISE = 0.5
 def grown(mixture: GSPN, **settings: Any) -> GSPN:
     """A model with `settings` that knows what the mixture (one level, as many states) knows, and nothing of edges."""
     model = GSPN(mixture.schema, **settings)
-    known, levels = mixture.get_parameters(), model.num_layers
+    known = mixture.get_parameters()
+    levels = model.num_layers - (model.shortcut is not None)  # a shortcut gives the root its leaves
     leaves = {
         name: {key: value.expand(levels, *value.shape[1:]) for key, value in leaf.items()}
         for name, leaf in known["leaves"].items()
@@ -47,10 +48,13 @@ def fit_grown(
     """Train a model of these settings for the same number of epochs, the first half of them as a mixture."""
     settings = model.arguments()
     del settings["schema"]
-    half = settings | {"epochs": settings["epochs"] // 2}
+    first = settings["epochs"] // 2
+    rest = settings | {"epochs": settings["epochs"] - first}
     before = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.stem}-mixture{checkpoint.suffix}")
-    mixture = GSPN(model.schema, **half | {"num_layers": 1, "objective": "pseudo"})
+    mixture = GSPN(
+        model.schema, **settings | {"num_layers": 1, "objective": "pseudo", "shortcut": None, "epochs": first}
+    )
     mixture.fit(training, validation=validation, checkpoint=before, progress=progress)
-    return grown(mixture, **half).fit(
+    return grown(mixture, **rest).fit(
         training, validation=validation, checkpoint=checkpoint, progress=progress, warm_start=True
     )

@@ -77,6 +77,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], gap: f
 
     `ends` are x, y, label and colour. The limits of the axes must be final.
     """
+    axes.get_xlim(), axes.get_ylim()  # matplotlib finds limits when they are asked for, and transforms do not ask
     to_axes = axes.transData + axes.transAxes.inverted()
     heights = spread_out([float(to_axes.transform((x, y))[1]) for x, y, _, _ in ends], gap)
     for (_, _, label, colour), height in zip(ends, heights, strict=True):
