@@ -73,21 +73,31 @@ def test_a_reader_that_goes_away(files: Path, people_model: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def _listen() -> None:
+    """Shells let their background jobs ignore Ctrl-C, and what a job starts inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_interrupted_training_leaves_nothing(files: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     command = [*GSPN, "impute", str(files / "nodes.csv"), str(files / "edges.csv"), "-o", str(out / "done.csv"),
                "--epochs", "100000000", "--save-model", str(out / "m")]  # fmt: skip
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        said = ""
-        while "remote" not in said:  # the last row of the schema; training comes next
-            line = process.stderr.readline()
-            assert line, said
-            said += line
-        time.sleep(1.0)
-        process.send_signal(signal.SIGINT)
-        output, rest = process.communicate(timeout=120)
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=_listen
+    ) as process:
+        try:
+            assert process.stderr is not None
+            said = ""
+            while "remote" not in said:  # the last row of the schema; training comes next
+                line = process.stderr.readline()
+                assert line, said
+                said += line
+            time.sleep(1.0)
+            process.send_signal(signal.SIGINT)
+            output, rest = process.communicate(timeout=120)
+        finally:
+            process.kill()  # or one that does not listen would be waited for, for ever
     assert process.returncode == 130, rest
     assert rest.strip().splitlines()[-1] == "interrupted"
     assert "Traceback" not in rest

@@ -52,7 +52,10 @@ def test_the_command_serves_a_saved_model(model: GSPN, tmp_path: Path) -> None:
             assert refused.value.code == 400
         finally:
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=30)
+            try:
+                _, said = process.communicate(timeout=30)
+            finally:
+                process.kill()
     assert process.returncode == 0, said
     assert said == ""
 
