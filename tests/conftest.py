@@ -6,6 +6,8 @@ There is no global seed: a test that draws passes its seed itself.
 
 from __future__ import annotations
 
+import builtins
+import logging
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -26,6 +28,19 @@ settings.load_profile("ci")
 # Torch reads the variable only once, when it starts its threads; a plugin may have started them already.
 if threads := os.environ.get("OMP_NUM_THREADS"):
     torch.set_num_threads(int(threads.split(",")[0]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Commands set how messages are shown for the rest of the process, and Ray replaces `print`: both are put back."""
+    logger, shown = logging.getLogger("gspn"), builtins.print
+    handlers, level = list(logger.handlers), logger.level
+    try:
+        return (yield)
+    finally:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+        builtins.print = shown
 
 
 @pytest.fixture(scope="session")

@@ -19,22 +19,28 @@ from gspn.errors import CheckpointError
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file so that a crash at any moment leaves the old or the new content."""
-    with replacing(path) as file:
-        file.write(content)
+    with _placing(path) as partial:
+        write_through(partial, content)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes the place of `path` when it is complete, and only then.
+    """A file to write to that takes the place of `path` when it is complete, and only then."""
+    with _placing(path) as partial, partial.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
-    Ctrl-C and errors leave nothing behind; a power cut may leave the hidden file that was being written.
+
+@contextmanager
+def _placing(path: Path) -> Iterator[Path]:
+    """A hidden file beside `path` that takes its place at the end.
+
+    Ctrl-C and errors leave nothing behind; a kill may leave the hidden file.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with partial.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        yield partial
         os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
