@@ -135,15 +135,23 @@ def test_replacements_say_what_cannot_be(page: Page, address: str) -> None:
 
 def test_edges_can_be_removed_and_added(page: Page, address: str) -> None:
     open_page(page, address)
+    drawn = page.locator("#edited svg line")
+    before, original = drawn.count(), page.locator("#original svg line").count()
     page.click("#edited [data-vertex='0']")
     page.click("#bonds summary")
     page.click("#bond-list button")
     page.wait_for_function("() => document.querySelectorAll('#history li').length === 2")
+    removed = drawn.count()
+    assert removed < before == original
     page.select_option("#bond-to", label="O13")
     page.click("#bond-form button")
     page.wait_for_function("() => document.querySelectorAll('#history li').length === 3")
+    added = drawn.count()
+    assert added > removed
     page.reload()
     page.wait_for_function("() => document.querySelectorAll('#history li').length === 3")
+    assert drawn.count() == added
+    assert page.locator("#original svg line").count() == original, "what it was stays beside it"
 
 
 def test_table_and_drawing_are_linked(page: Page, address: str) -> None:
@@ -250,6 +258,7 @@ HOSTILE = {
     "image": ("<img src=x onerror='window.pwned=1'>", "cannot be read"),
     "broken": ("C1CC(", "cannot be read"),
     "large": ("C" * 1_500, "Too many atoms"),
+    "very large": ("C" * 10_000, "too long: 10,000 characters"),
     "pasted": ("C" * 10_000_000, "too long"),
     "path": ("../../../../etc/passwd", "cannot be read"),
     "unicode": ("\u202eC\U0001f600O\u0301", "plain letters"),

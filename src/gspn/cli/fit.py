@@ -93,16 +93,7 @@ def fit(
     seconds = time.perf_counter() - start
     show_training(screen, model, seconds)
     save_model(model, graphs.reading, output)
-    rows: list[dict[str, Any]] = [
-        {"what": "model", "value": type(model).__name__},
-        {"what": "levels, states", "value": f"{model.num_layers}, {model.num_states}"},
-        {"what": "graphs", "value": len(dataset)},
-        {"what": "attributes", "value": ", ".join(dataset.schema.names)},
-        *([{"what": "target", "value": ", ".join(target)}] if target else []),
-        {"what": "epochs", "value": len(model.history_)},
-        {"what": "saved in", "value": str(output)},
-    ]
-    screen.table(rows)
+    _show(screen, model, dataset, list(target or ()), output)
     screen.result(
         {
             "model": str(output),
@@ -114,6 +105,20 @@ def fit(
             "history": model.history_,
             "seconds": seconds,
         }
+    )
+
+
+def _show(screen: Screen, model: Any, dataset: Any, target: list[str], output: Path) -> None:
+    screen.table(
+        [
+            {"what": "model", "value": type(model).__name__},
+            {"what": "levels, states", "value": f"{model.num_layers}, {model.num_states}"},
+            {"what": "graphs", "value": len(dataset)},
+            {"what": "attributes", "value": ", ".join(dataset.schema.names)},
+            *([{"what": "target", "value": ", ".join(target)}] if target else []),
+            {"what": "epochs", "value": len(model.history_)},
+            {"what": "saved in", "value": str(output)},
+        ]
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,98 +29,44 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no n
 
 # What columns mean.
 
+
+def _column(flag: str, words: str) -> Any:
+    return typer.Option(flag, help=words, rich_help_panel=_COLUMNS, show_default=False)
+
+
 Types = Annotated[
     str | None,
-    typer.Option(
-        help="Kinds of attributes where the guess is wrong: team=categorical,age=count (or continuous, binary).",
-        rich_help_panel=_COLUMNS,
-        show_default=False,
+    _column(
+        "--types",
+        "Kinds of attributes where the guess is wrong: team=categorical,age=count (or continuous, binary).",
     ),
 ]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id", help="Column of vertex ids; of molecules' names (default: id).", rich_help_panel=_COLUMNS,
-        show_default=False,
-    ),
-]  # fmt: skip
+Id = Annotated[str | None, _column("--id", "Column of vertex ids; of molecules' names (default: id).")]
 Graph = Annotated[
-    str | None,
-    typer.Option(
-        "--graph", help="Column that tells the graph of a vertex (default: all are one graph).",
-        rich_help_panel=_COLUMNS, show_default=False,
-    ),
-]  # fmt: skip
+    str | None, _column("--graph", "Column that tells the graph of a vertex (default: all are one graph).")
+]
 Ends = Annotated[
-    str | None,
-    typer.Option(
-        "--ends", help="The two columns of ids in the table of edges (default: source,target).",
-        rich_help_panel=_COLUMNS, show_default=False,
-    ),
-]  # fmt: skip
-EdgeType = Annotated[
-    str | None,
-    typer.Option(
-        "--edge-type", help="Column with the type of an edge.", rich_help_panel=_COLUMNS, show_default=False
-    ),
-]  # fmt: skip
-Directed = Annotated[
-    bool | None,
-    typer.Option(
-        "--directed", help="A row is one edge from source to target, not both ways.", rich_help_panel=_COLUMNS,
-        show_default=False,
-    ),
-]  # fmt: skip
-Parallel = Annotated[
-    bool | None,
-    typer.Option(
-        "--parallel", help="Rows that repeat an edge count as often as they stand there.", rich_help_panel=_COLUMNS,
-        show_default=False,
-    ),
-]  # fmt: skip
-Ignore = Annotated[
-    str | None,
-    typer.Option(
-        "--ignore", help="Columns to leave out: name,comment.", rich_help_panel=_COLUMNS, show_default=False
-    ),
-]  # fmt: skip
-Smiles = Annotated[
-    str | None,
-    typer.Option(
-        "--smiles", help="Column of SMILES in a table of molecules (default: smiles).", rich_help_panel=_COLUMNS,
-        show_default=False,
-    ),
-]  # fmt: skip
-Features = Annotated[
-    str | None,
-    typer.Option(
-        "--features", help="Of atoms: default, ogb, or names such as element,aromatic.", rich_help_panel=_COLUMNS,
-        show_default=False,
-    ),
-]  # fmt: skip
+    str | None, _column("--ends", "The two columns of ids in the table of edges (default: source,target).")
+]
+EdgeType = Annotated[str | None, _column("--edge-type", "Column with the type of an edge.")]
+Directed = Annotated[bool | None, _column("--directed", "A row is one edge from source to target, not both ways.")]
+Parallel = Annotated[bool | None, _column("--parallel", "Rows that repeat an edge count as often as they stand there.")]
+Ignore = Annotated[str | None, _column("--ignore", "Columns to leave out: name,comment.")]
+Smiles = Annotated[str | None, _column("--smiles", "Column of SMILES in a table of molecules (default: smiles).")]
+Features = Annotated[str | None, _column("--features", "Of atoms: default, ogb, or names such as element,aromatic.")]
 DatasetOptions = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", help="Option of a named dataset: limit=500 (may be given several times).",
-        rich_help_panel=_COLUMNS, show_default=False,
-    ),
-]  # fmt: skip
+    _column("--option", "Option of a named dataset: limit=500 (may be given several times)."),
+]
 
 # How to train.
 
-Layers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Levels; 1 ignores the edges (default: by size).", rich_help_panel=_TRAINING,
-                 show_default=False),
-]  # fmt: skip
-States = Annotated[
-    int | None,
-    typer.Option(min=1, help="States of a sum unit (default: by size).", rich_help_panel=_TRAINING,
-                 show_default=False),
-]  # fmt: skip
-Epochs = Annotated[
-    int | None,
-    typer.Option(min=1, help="Passes over the data at most (default: by size).", rich_help_panel=_TRAINING,
-                 show_default=False),
-]  # fmt: skip
+
+def _size(words: str) -> Any:
+    return typer.Option(min=1, help=f"{words} (default: by size).", rich_help_panel=_TRAINING, show_default=False)
+
+
+Layers = Annotated[int | None, _size("Levels; 1 ignores the edges")]
+States = Annotated[int | None, _size("States of a sum unit")]
+Epochs = Annotated[int | None, _size("Passes over the data at most")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes everything random.", rich_help_panel=_TRAINING)]
