@@ -15,7 +15,7 @@ from typing import Protocol
 
 from gspn.experiments.protocols import Contest
 from gspn.experiments.records import Record, Records
-from gspn.experiments.runs import Piece, pieces_of
+from gspn.experiments.runs import Piece, Run, pieces_of
 
 _PAUSE = 2.0
 """Seconds after which pieces that others are working on are looked at again."""
@@ -64,12 +64,9 @@ def run(
     elsewhere: dict[str, float] = {}  # pieces that another process is making, and when to look at them again
     failed: dict[str, Outcome] = {}
     while True:
-        # Final runs are known once their selection is complete; until then they are planned and not yet to be done.
-        known = {run.key: run for contest in contests for run in contest.known(records.get)}
-        todo = [run for key, run in known.items() if records.get(key) is None]
-        made, planned = progress(contests, records)
-        show(State(made, planned, tuple(piece.label for piece in under_way.values())))
-        open_pieces = [piece for piece in pieces_of(todo) if piece.key not in under_way and piece.key not in failed]
+        now = survey(contests, records)
+        show(State(now.made, now.planned, tuple(piece.label for piece in under_way.values())))
+        open_pieces = [piece for piece in pieces_of(now.todo) if piece.key not in under_way and piece.key not in failed]
         ready = [piece for piece in open_pieces if elsewhere.get(piece.key, 0.0) <= time.monotonic()]
         for piece in ready[: max(0, runner.capacity - len(under_way))]:
             runner.submit(piece)
@@ -90,16 +87,29 @@ def run(
                 elsewhere[outcome.piece.key] = time.monotonic() + _PAUSE
 
 
-def progress(contests: Iterable[Contest], records: Records) -> tuple[int, int]:
-    """Runs made, and planned in all; one that several rows share counts once, one that will never be does not."""
-    made: dict[str, bool] = {}
+@dataclass(frozen=True)
+class Survey:
+    """What can be done now, and how far it is: runs made and planned in all.
+
+    A run that several rows share counts once; one that will never be, as its selection failed, does not count.
+    """
+
+    todo: list[Run]
+    made: int
+    planned: int
+
+
+def survey(contests: Iterable[Contest], records: Records) -> Survey:
+    """Final runs are known once their selection is complete; until then they are planned and not yet to be done."""
+    known: dict[str, Run] = {}
     to_come = 0
     for contest in contests:
-        known = {run.key: records.get(run.key) is not None for run in contest.known(records.get)}
-        made |= known
+        own = {run.key: run for run in contest.known(records.get)}
+        known |= own
         if not contest.is_hopeless(records.get):
-            to_come += contest.planned - len(known)
-    return sum(made.values()), len(made) + to_come
+            to_come += contest.planned - len(own)
+    todo = [run for key, run in known.items() if records.get(key) is None]
+    return Survey(todo, len(known) - len(todo), len(known) + to_come)
 
 
 def commit() -> str | None:

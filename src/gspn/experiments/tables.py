@@ -13,7 +13,7 @@ from gspn.experiments.measures import MEASURES
 from gspn.experiments.protocols import Contest
 from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Record, Records
-from gspn.experiments.running import progress
+from gspn.experiments.running import survey
 from gspn.experiments.runs import Run, digest
 from gspn.plots.molecules import draw_molecules
 
@@ -27,7 +27,7 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
         if (record := records.get(run.key)) is not None
     }
     made = list(found.values())
-    done, planned = progress(contests, records)
+    now = survey(contests, records)
     parts: list[Table | Chart | Picture] = []
     if grid.question == "time":
         parts.append(_times(grid, contests, records))
@@ -43,8 +43,8 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
     return Findings(
         title=grid.title,
         command=command,
-        done=done,
-        planned=planned,
+        done=now.made,
+        planned=now.planned,
         parts=tuple(parts),
         notes=(*grid.notes, *_failures(contests, records)),
         made_with=_made_with(made),

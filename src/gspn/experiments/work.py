@@ -67,17 +67,22 @@ def memory_of(piece: Piece) -> int:
 def _found(runs: Sequence[Run], place: Path) -> list[Record]:
     """What the runs found. Training that fails in a way we know (it diverged, say) is a finding too."""
     try:
-        found = _ANSWERS[runs[0].question](runs, place)
-    except CheckpointError:
-        # Left by other code or on another machine: training begins anew.
-        shutil.rmtree(place)
-        place.mkdir()
-        found = _ANSWERS[runs[0].question](runs, place)
+        found = _answer(runs, place)
     except (InputError, MissingExtraError):
         raise  # the grid, the data or the machine is wrong, which no other configuration mends
     except GSPNError as error:
         found = [{"error": str(error), "scores": {}, "curves": {}, "seconds": {}} for _ in runs]
     return [_sound(record) for record in found]
+
+
+def _answer(runs: Sequence[Run], place: Path) -> list[Record]:
+    answer = _ANSWERS[runs[0].question]
+    try:
+        return answer(runs, place)
+    except CheckpointError:  # left by other code or on another machine: training begins anew
+        shutil.rmtree(place)
+        place.mkdir()
+        return answer(runs, place)
 
 
 def _sound(record: Record) -> Record:
