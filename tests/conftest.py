@@ -33,13 +33,14 @@ if threads := os.environ.get("OMP_NUM_THREADS"):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
     """Commands set how messages are shown for the rest of the process, and Ray replaces `print`: both are put back."""
-    logger, shown = logging.getLogger("gspn"), builtins.print
-    handlers, level = list(logger.handlers), logger.level
+    loggers, shown = [logging.getLogger(name) for name in ("gspn", "gspn.kernels")], builtins.print
+    before = [(list(logger.handlers), logger.level) for logger in loggers]
     try:
         return (yield)
     finally:
-        logger.handlers[:] = handlers
-        logger.setLevel(level)
+        for logger, (handlers, level) in zip(loggers, before, strict=True):
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
         builtins.print = shown
 
 

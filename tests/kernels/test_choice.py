@@ -170,7 +170,7 @@ def test_compiled_where_nothing_is_kept_yet(usable: bool, tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     if usable:
-        assert "compiling the loop upward; this takes some seconds" in done.stderr
+        assert "compiling the loop up the levels" in done.stderr
 
 
 def test_nothing_is_said_once_it_is_compiled(caplog: pytest.LogCaptureFixture) -> None:

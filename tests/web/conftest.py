@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 import warnings
 from collections.abc import Iterator
 
@@ -22,7 +20,7 @@ with warnings.catch_warnings():
 from gspn.web.app import create_app
 from gspn.web.learning import ATOM_FEATURES
 from gspn.web.limits import Limits
-from gspn.web.serving import listening
+from gspn.web.notebook import NotebookPage
 
 BASE = "http://127.0.0.1"
 
@@ -45,15 +43,5 @@ def client(model: GSPN) -> Iterator[TestClient]:
 @pytest.fixture(scope="session")
 def address(model: GSPN) -> Iterator[str]:
     """A server on a port of its own."""
-    import uvicorn
-
-    with listening("127.0.0.1", 0) as listener:
-        app = create_app(model, Limits(requests_per_second=1e6))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.02)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join(timeout=10)
+    with NotebookPage(model, limits=Limits(requests_per_second=1e6)) as page:
+        yield page.address

@@ -1,8 +1,8 @@
 """Mixture: vertices as independent draws of one mixture of products, learned by exact EM on rows with gaps.
 
-The same model by gradient is a GSPN with one level. Here its E-step is asked of that GSPN, and only the M-step is new:
-given the responsibilities, every parameter has a closed form over the observed entries. With one state it is the
-independent Gaussian (categorical, Poisson) of every attribute.
+The same model by gradient is a GSPN with one level, whose leaves the E-step asks. The M-step is new: given the
+responsibilities, every parameter has a closed form over the observed entries. With one state it is the independent
+Gaussian (categorical, Poisson) of every attribute.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.nn.functional import one_hot
 
 from gspn.attributes import Attribute, Categorical, Continuous, Count, Schema
 from gspn.circuits.leaves import GaussianLeaves
+from gspn.circuits.numerics import log_weight
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import GraphDataset, pack
 from gspn.graphs.draws import keyed_generator
@@ -117,13 +118,14 @@ class Mixture(BaseEstimator):
 def _step(model: GSPN, dataset: GraphDataset) -> tuple[float, dict[str, Any]]:
     """Negative mean log-likelihood of the present parameters, and those that EM puts in their place."""
     parameters, families = model.get_parameters(), model.hierarchy.families
+    naturals, log_prior = model.hierarchy.naturals(), log_weight(model.hierarchy.prior().squeeze(0))
     states, total, count = torch.zeros(model.num_states, dtype=torch.float64), 0.0, 0
     mass: list[Any] = [0.0] * len(model.schema)
     sums: list[Any] = [0.0] * len(model.schema)
     for batch in dataset.chunks(_AT_ONCE):
-        found = model(batch)
-        shares = found.posteriors.flatten(1)
-        total, count, states = total + float(found.log_likelihood.sum()), count + len(shares), states + shares.sum(0)
+        joint = model.hierarchy.inputs(naturals, batch.x)[0] + log_prior
+        shares = joint.softmax(1)
+        total, count, states = total + float(joint.logsumexp(1).sum()), count + len(shares), states + shares.sum(0)
         for column, (attribute, family) in enumerate(zip(model.schema, families, strict=True)):
             known = batch.observed[:, column]
             values = batch.x[known, column]

@@ -27,7 +27,7 @@ class Screen:
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
-        logging.getLogger("gspn").setLevel(_level(quiet))
+        _set_levels(quiet)
 
     @property
     def progress(self) -> bool:
@@ -138,8 +138,11 @@ def listen(debug: bool) -> None:
     logger = logging.getLogger("gspn")
     if not any(isinstance(handler, _Lines) for handler in logger.handlers):
         logger.addHandler(_Lines())
-    logger.setLevel(_level(quiet=False))
+    _set_levels(quiet=False)
 
 
-def _level(quiet: bool) -> int:
-    return logging.DEBUG if _debugging else logging.ERROR if quiet else logging.WARNING
+def _set_levels(quiet: bool) -> None:
+    level = logging.DEBUG if _debugging else logging.ERROR if quiet else logging.WARNING
+    logging.getLogger("gspn").setLevel(level)
+    # That loops are compiled is said: the first command on a machine would seem to stand still.
+    logging.getLogger("gspn.kernels").setLevel(level if quiet else min(level, logging.INFO))

@@ -7,6 +7,7 @@ what the embeddings are worth; GIN learns everything from the labels.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import RidgeCV
+from torch import Tensor
 
 from gspn.baselines import GIN, Constant, GraphNetwork
 from gspn.baselines.features import Features
@@ -43,10 +45,11 @@ def learn_from_few(model: GSPN, training: GraphDataset, test: GraphDataset, seed
     labelled = round(SHARE * len(training))
     truth, features = _labels(test), Features.of(training.schema, training.entries())
     sums = {
-        "ridge on attributes": tuple(_sums([features(graph.x.double()) for graph in part])
-                                              for part in (training, test)),
+        "ridge on attributes": tuple(
+            _sums(features(part.entries()).split(part.num_vertices_per_graph().tolist())) for part in (training, test)
+        ),
         "ridge on GSPN": tuple(_sums(model.embed(part)) for part in (training, test)),
-    }  # fmt: skip
+    }
     errors: dict[str, list[float]] = {"constant": [], "GIN": [], **{name: [] for name in sums}}
     for draw in range(draws):
         chosen = torch.randperm(len(training), generator=keyed_generator(seed, _LABELS, draw))[:labelled]
@@ -83,6 +86,6 @@ def _labels(dataset: GraphDataset) -> NDArray[np.float64]:
     return found
 
 
-def _sums(rows: list[Any]) -> NDArray[np.float64]:
+def _sums(rows: Iterable[Tensor]) -> NDArray[np.float64]:
     """[G, D] the sum over every molecule's atoms."""
     return np.stack([each.double().sum(0).numpy() for each in rows])

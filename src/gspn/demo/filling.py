@@ -50,9 +50,10 @@ def fill(model: GSPN, training: GraphDataset, complete: GraphDataset, seen: Grap
     schema = complete.schema
     truth = complete.entries()
     hidden = seen.entries().isnan() & ~truth.isnan()
-    # One state makes all attributes independent: its modes and means are those of the columns.
-    commonest = Mixture(schema, num_states=1, seed=seed).fit(training).model_
-    mixture = Mixture(schema, num_states=model.num_states, epochs=_STEPS_OF_EM, seed=seed).fit(training).model_
+    # One state makes all attributes independent: its modes and means are those of the columns. Mixtures learn in
+    # float64; for questions float32 will do, and what the GSPN has compiled for itself need not be compiled again.
+    commonest = Mixture(schema, num_states=1, seed=seed).fit(training).model_.float()
+    mixture = Mixture(schema, num_states=model.num_states, epochs=_STEPS_OF_EM, seed=seed).fit(training).model_.float()
     models = {"commonest value, mean": commonest, "mixture without edges": mixture, "GSPN": model}
     graph = as_one_graph(seen)
     return Filling(

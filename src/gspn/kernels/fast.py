@@ -39,9 +39,9 @@ class _Notice(event.Listener):
     """Says what takes so long when the loops are compiled, which happens once for each dtype on a machine."""
 
     def on_start(self, happening: event.Event) -> None:
-        if happening.data["dispatcher"] in (upward, downward):
-            name = happening.data["dispatcher"].py_func.__name__
-            _log.info("compiling the loop %s; this takes some seconds, and the result is kept on disk", name)
+        way = {_climb: "up", downward: "down"}.get(happening.data["dispatcher"])
+        if way:
+            _log.info("compiling the loop %s the levels; it takes up to a minute, and the result is kept on disk", way)
 
     def on_end(self, happening: event.Event) -> None:
         pass

@@ -19,8 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gspn.web.limits import Limits
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -28,15 +26,24 @@ HEADERS = {
     "Cache-Control": "no-cache",
 }
 
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors {}"
+)
+
 _BURST = 3.0
 """Seconds' worth of requests that may come at once"""
 
 
 class Guard:
-    """Refuses what does not belong here, bounds bodies and rates, and adds the headers to every answer."""
+    """Refuses what does not belong here, bounds bodies and rates, and adds the headers to every answer.
 
-    def __init__(self, app: ASGIApp, limits: Limits, names: Collection[str] = ()) -> None:
+    framed_by: which pages may show this one in a frame, as a source list of the content security policy.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, names: Collection[str] = (), framed_by: str = "'none'") -> None:
         self.app, self.limits = app, limits
+        self.headers = HEADERS | {"Content-Security-Policy": _POLICY.format(framed_by)}
         self.names = {"localhost", *(name.lower() for name in names)}
         self.allowance, self.since = _BURST * limits.requests_per_second, time.monotonic()
 
@@ -49,7 +56,7 @@ class Guard:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                MutableHeaders(scope=message).update(self.headers)
             await send(message)
 
         try:

@@ -11,13 +11,17 @@ import threading
 import webbrowser
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gspn.errors import InputError, MissingExtraError
 from gspn.models.gspn import GSPN
 from gspn.models.saving import load
 from gspn.web.app import create_app
 from gspn.web.limits import Limits
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from uvicorn import Server
 
 _log = logging.getLogger(__name__)
 
@@ -44,15 +48,9 @@ def serve(
     allowed_names: names of this machine that browsers may call it by, besides localhost and numbers.
     announce: is told the address once the server listens.
     """
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("the page needs uvicorn, which is not installed: pip install 'gspn[web]'") from error
     import torch
 
-    loaded = model if isinstance(model, GSPN) or model is None else load(Path(model))
-    if not isinstance(loaded, GSPN | None):
-        raise InputError(f"the page asks a GSPN, but {model} is a {type(loaded).__name__}")
+    loaded = model_of(model)
     if not _is_loopback(host):
         _log.warning(
             "THE PAGE IS OPEN TO THE NETWORK: it listens on %s, without passwords; everyone who reaches this machine "
@@ -68,11 +66,29 @@ def serve(
         announce(address)
         if open_browser:
             threading.Timer(0.5, webbrowser.open, [address]).start()
-        settings = uvicorn.Config(
+        with contextlib.suppress(KeyboardInterrupt):
+            server_of(app).run(sockets=[listener])
+
+
+def model_of(model: GSPN | str | os.PathLike[str] | None) -> GSPN | None:
+    """A model as it is given, or loaded from its folder; None stays None."""
+    loaded = model if isinstance(model, GSPN) or model is None else load(Path(model))
+    if not isinstance(loaded, GSPN | None):
+        raise InputError(f"the page asks a GSPN, but {model} is a {type(loaded).__name__}")
+    return loaded
+
+
+def server_of(app: FastAPI) -> Server:
+    """A server for the app, not yet running."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("the page needs uvicorn, which is not installed: pip install 'gspn[web]'") from error
+    return uvicorn.Server(
+        uvicorn.Config(
             app, log_level="warning", server_header=False, ws="none", limit_concurrency=100, timeout_keep_alive=5
         )
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(settings).run(sockets=[listener])
+    )
 
 
 def _is_loopback(host: str) -> bool:
