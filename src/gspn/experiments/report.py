@@ -13,12 +13,12 @@ from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, Ta
 from gspn.experiments.marks import (
     Mark,
     caption,
+    counted_otherwise,
     has_published,
     marks,
     mean_and_deviation,
     progress,
     published_in,
-    runs_of,
 )
 from gspn.plots.charts import Curve, curves
 from gspn.plots.files import save_figure, svg_text
@@ -122,7 +122,7 @@ def _markdown_table(table: Table) -> Iterator[str]:
     if not table.rows or not table.columns:
         yield "No results yet."
         return
-    marked, runs = marks(table), runs_of(table)
+    marked = marks(table)
     lines = [["", *map(_plain, table.columns)], [":--", *["--:"] * len(table.columns)]]
     for number, row in enumerate(table.rows):
         cells = []
@@ -130,7 +130,8 @@ def _markdown_table(table: Table) -> Iterator[str]:
             ours = "–"
             if column in row.ours:
                 ours = _marked(_in_words(row.ours[column], table.digits), marked.get((number, column)))
-                ours += _fewer(row.ours[column], runs)
+                if over := counted_otherwise(row.ours[column], table):
+                    ours += f" <sub>({over})</sub>"
             beside = ""
             if column in row.published:
                 beside = f"<br><sub>paper {_in_words(row.published[column], table.digits)}</sub>"
@@ -143,10 +144,6 @@ def _markdown_table(table: Table) -> Iterator[str]:
 
 def _marked(text: str, mark: Mark | None) -> str:
     return f"**{text}**" if mark == "best" else f"<u>{text}</u>" if mark == "second" else text
-
-
-def _fewer(number: Number, runs: int) -> str:
-    return "" if number.runs >= runs else f" <sub>({number.runs} run{'s' * (number.runs != 1)})</sub>"
 
 
 def _key(table: Table, any_marks: bool) -> str:

@@ -63,7 +63,7 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
             scores = [_test_scores(contest, records, measure) for contest in folds]
             complete = [found for found in scores if found]
             if complete:
-                ours[column] = _number(complete, shown.factor)
+                ours[column] = _number(complete, len(folds), shown.factor)
             if complete and len(complete) < len(folds):
                 notes.append(f"{name} on {column}: {len(complete)} of {len(folds)} folds")
         rows.append(Row(name, ours, paper.get(grid.models[name].published or name, {})))
@@ -131,11 +131,11 @@ def _failures(contests: Sequence[Contest], records: Records) -> Iterable[str]:
             yield f"{where}: {failed} of {contest.runs} final runs failed and are left out."
 
 
-def _number(scores: Sequence[Sequence[float]], factor: float) -> Number:
-    """Over folds where there are several, the runs of a fold averaged; else over the runs of the only one."""
-    values = [factor * statistics.mean(runs) for runs in scores] if len(scores) > 1 else [factor * v for v in scores[0]]
+def _number(scores: Sequence[Sequence[float]], folds: int, factor: float) -> Number:
+    """Over folds where several are planned, the runs of each averaged first; else over the runs of the only one."""
+    values = [factor * statistics.mean(runs) for runs in scores] if folds > 1 else [factor * v for v in scores[0]]
     deviation = statistics.stdev(values) if len(values) > 1 else None
-    return Number(statistics.mean(values), deviation, len(values))
+    return Number(statistics.mean(values), deviation, len(values), "fold" if folds > 1 else "run")
 
 
 def _levels(grid: Grid, contests: Sequence[Contest], records: Records) -> list[Chart]:
