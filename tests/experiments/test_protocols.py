@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_experiments import FILL, PREDICT
 
+from gspn.benchmarks import step
 from gspn.errors import GSPNError
 from gspn.experiments import predicting, sources
 from gspn.experiments.grids import Grid, parse_grid
@@ -183,6 +184,30 @@ def test_missing_values_of_test_graphs_are_judged_at_the_end_alone(toy: Path, tm
     (final,) = perform(Piece((dataclasses.replace(one.candidates[0], stage=ASSESSMENT),)), tmp_path) or [{}]
     assert set(final["scores"]) == {"validation", "test"}
     assert final["scores"]["validation"] == chosen["scores"]["validation"], "the same training"
+
+
+def test_steps_are_timed_on_the_data_and_with_the_sizes_of_the_grid(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+    title = "Time"
+    question = "time"
+    measure = "accuracy"
+    [protocol]
+    division = "hold-out"
+    runs = 1
+    [data]
+    TOY = { graphs = 20 }
+    [models.both]
+    system = "SupervisedGSPN"
+    settings = { num_layers = 3, num_states = 4, num_graph_states = 5 }
+    """
+    asked: list[Any] = []
+    monkeypatch.setattr(step, "rates", dict)
+    monkeypatch.setattr(step, "compare", lambda name, graphs, rates, sizes: asked.append((len(graphs), sizes)) or {})
+    (one,) = contests(parse_grid(text, "toy"))
+    perform(Piece(one.finals(Records(tmp_path).get)), tmp_path)
+    assert asked == [(20, step.Sizes(3, 4, 5))]
 
 
 def test_few_labels_are_the_same_for_all_models(toy: Path) -> None:
