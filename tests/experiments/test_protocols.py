@@ -16,7 +16,8 @@ from gspn.experiments import predicting, sources
 from gspn.experiments.grids import Grid, parse_grid
 from gspn.experiments.protocols import Contest, contests
 from gspn.experiments.records import Records
-from gspn.experiments.runs import ASSESSMENT, SELECTION, Piece, pieces_of
+from gspn.experiments.runs import ASSESSMENT, SELECTION, Piece, Run, pieces_of
+from gspn.experiments.sources import Division, Source
 from gspn.experiments.work import perform
 from gspn.graphs import GraphDataset
 
@@ -84,6 +85,23 @@ def test_a_study_without_finals_trains_even_a_single_candidate(toy: Path) -> Non
     assert one.finals(judged(one, [0.5])) == ()
 
 
+def test_a_measure_that_is_not_the_one_of_the_data_is_refused(toy: Path) -> None:
+    with pytest.raises(GSPNError, match="TOY is judged by 'accuracy', the grid's measure is 'average precision'"):
+        contests(parse_grid(PREDICT.replace('"accuracy"', '"average precision"'), "toy"))
+
+
+def test_heads_with_other_batches_are_trained_as_if_they_were_alone(toy: Path, tmp_path: Path) -> None:
+    text = PREDICT.replace('pooling = ["sum", "mean"]', "batch_size = [4, 32], lr = [0.01, 0.1]")
+    (piece, _) = pieces_of(contest(toy, "GSPN_U+DS", text).candidates)
+    together = perform(piece, tmp_path / "together") or []
+    alone = [made for run in piece.runs for made in perform(Piece((run,)), tmp_path / "alone") or []]
+    assert len(together) == 4
+    assert len({str(made["curves"]["head"]) for made in together}) == 4
+    for one, other in zip(together, alone, strict=True):
+        assert (one["key"], one["scores"]) == (other["key"], other["scores"])
+        assert one["curves"]["head"]["train"] == pytest.approx(other["curves"]["head"]["train"], rel=1e-5)
+
+
 def test_heads_of_one_model_are_one_piece_of_work(toy: Path) -> None:
     candidates = contest(toy, "GSPN_U+DS").candidates
     assert [len(piece.runs) for piece in pieces_of(candidates)] == [2, 2]
@@ -105,6 +123,27 @@ def test_keys_say_what_decides_the_numbers_and_nothing_else(toy: Path) -> None:
         assert dataclasses.replace(run, **change).key != run.key, change
     elsewhere = dataclasses.replace(run, source=dataclasses.replace(run.source, folds=(0,)))
     assert elsewhere.key == run.key, "which other folds are run changes nothing here"
+
+
+def test_the_keys_of_records_that_exist_do_not_change() -> None:
+    """Whoever changes these makes all results again: that is what `RESULTS_VERSION` is for."""
+    digests = ("ab" * 16, "cd" * 8)
+    final = Run(
+        question="predict",
+        source=Source("NCI1", {"degree": "count"}, graphs=50, folds=(0, 2), labels=7),
+        division=Division(2),
+        digests=digests,
+        model="GSPN",
+        settings={"num_states": 5, "lr": 0.1, "shortcut": None},
+        head={"hidden": 8, "pooling": "mean"},
+        seed=1,
+        stage=ASSESSMENT,
+        asked={"mask_seed": 3},
+    )
+    assert (final.key, final.model_key) == ("1af455cceed67c60357e", "f5d8007b5fb92c906d19")
+    drawn, source = Division(None, 0.1, 0.2, 4), Source("ethanol", {"attributes": "continuous"})
+    candidate = Run("fill", source, drawn, digests, "GIN", {"network": {"hidden": 32}}, None, 0, SELECTION)
+    assert candidate.key == candidate.model_key == "c9fdd4e5d0c4c1c57798"
 
 
 def test_a_raised_version_makes_everything_again(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +242,13 @@ def test_steps_are_timed_on_the_data_and_with_the_sizes_of_the_grid(
     settings = { num_layers = 3, num_states = 4, num_graph_states = 5 }
     """
     asked: list[Any] = []
+
+    def compare(name: str, graphs: GraphDataset, rates: Any, sizes: step.Sizes) -> dict[str, Any]:
+        asked.append((len(graphs), sizes))
+        return {}
+
     monkeypatch.setattr(step, "rates", dict)
-    monkeypatch.setattr(step, "compare", lambda name, graphs, rates, sizes: asked.append((len(graphs), sizes)) or {})
+    monkeypatch.setattr(step, "compare", compare)
     (one,) = contests(parse_grid(text, "toy"))
     perform(Piece(one.finals(Records(tmp_path).get)), tmp_path)
     assert asked == [(20, step.Sizes(3, 4, 5))]

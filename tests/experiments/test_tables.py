@@ -164,6 +164,7 @@ def test_times_stand_in_the_rows_of_the_paper(toy: Path, tmp_path: Path) -> None
     NCI1 = { name = "TOY", folds = [0] }
     [models.both]
     system = "SupervisedGSPN"
+    settings = { num_layers = 10, num_states = 20, num_graph_states = 128 }
     """
     grid, records = parse_grid(text, "toy"), Records(tmp_path)
     (one,) = planned = contests(grid)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from gspn.errors import InputError
 from gspn.experiments.grids import Grid
-from gspn.experiments.measures import MEASURES
+from gspn.experiments.measures import MEASURES, measure_of
 from gspn.experiments.records import Record
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Run
 from gspn.experiments.sources import Division, fold_digest
@@ -90,6 +90,10 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
         if columns and column not in columns:
             continue
         dataset, digest = source.load(), source.digest()
+        if grid.question == "predict" and dataset.target is not None and measure_of(dataset.target) != grid.measure:
+            raise InputError(
+                f"{column} is judged by {measure_of(dataset.target)!r}, the grid's measure is {grid.measure!r}"
+            )
         for number, division in _divisions(grid, column, len(dataset.splits)):
             digests = (digest, fold_digest(division.of(dataset)))
             for row, entry in grid.models.items():
