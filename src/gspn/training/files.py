@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from gspn.errors import CheckpointError
+
+PARTIAL = ".*.????????.partial"
+"""What files are called while they are being written."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -34,11 +38,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _placing(path: Path) -> Iterator[Path]:
-    """A hidden file beside `path` that takes its place at the end.
+    """A hidden file beside `path` that takes its place at the end; every writer has its own.
 
     Ctrl-C and errors leave nothing behind; a kill may leave the hidden file.
     """
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         yield partial
         os.replace(partial, path)
