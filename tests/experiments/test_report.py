@@ -246,3 +246,13 @@ def test_the_report_is_written_with_its_figures(tmp_path: Path) -> None:
     before = {file: (folder / file).read_bytes() for file in files}
     write_report(findings(), folder)
     assert {file: (folder / file).read_bytes() for file in files} == before
+
+
+def test_figures_that_a_report_does_not_show_any_more_are_removed(tmp_path: Path) -> None:
+    write_report(only(Picture("old", SQUARE), Picture("both", SQUARE)), tmp_path)
+    others = [tmp_path / "figures" / "mine.png", tmp_path / "mine.svg"]
+    for other in others:
+        other.write_text("not a figure of the report")
+    write_report(only(Picture("new", SQUARE), Picture("both", SQUARE)), tmp_path)
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"new.svg", "both.svg", "mine.png"}
+    assert all(other.exists() for other in others)

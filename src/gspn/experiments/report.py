@@ -37,17 +37,22 @@ _LATEX = {
 def write_report(findings: Findings, folder: str | Path) -> Path:
     """Write report.md, report.html and the figures into the folder; give the path of the page.
 
-    Every file is replaced as a whole. The text comes after the figures that it shows.
+    Every file is replaced as a whole. The text comes after the figures that it shows; those of an earlier report that
+    it does not show any more go last.
     """
     from gspn.experiments.page import page
 
     folder = Path(folder)
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    shown = set()
     for part, name in zip(findings.parts, figure_names(findings), strict=True):
         if (figure := figure_of(part)) is not None:
-            save_figure(figure, folder / FIGURES / name)
+            shown.add(save_figure(figure, folder / FIGURES / name))
     replace_file(folder / "report.md", markdown(findings).encode())
     replace_file(folder / "report.html", page(findings).encode())
+    for left in {*(folder / FIGURES).glob("*.svg")} - shown:
+        if left.is_file():
+            left.unlink()
     return folder / "report.html"
 
 
