@@ -208,8 +208,11 @@ def test_heat_maps_are_drawn_from_the_record(toy: Path, tmp_path: Path) -> None:
     put(records, one.finals(records.get)[0], {}, changes=[change])
     (picture,) = findings(grid, planned, Records(tmp_path), "").parts
     assert isinstance(picture, Picture)
-    assert picture.title == "CCl → CO"
-    assert "-0.50 nats" in picture.notes[0].replace("−", "-")
+    assert picture.title == "Cl replaced by O in CCl"
+    assert picture.notes[0] == "After the change: CO."
+    assert "-0.50 nats" in picture.notes[1].replace("−", "-")
+    assert "before: Cl" in picture.svg
+    assert "after: O" in picture.svg
     assert picture.svg.lstrip().startswith(("<svg", "<?xml"))
 
 

@@ -15,7 +15,7 @@ from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Record, Records
 from gspn.experiments.running import survey
 from gspn.experiments.runs import Run, digest
-from gspn.plots.molecules import draw_molecules
+from gspn.plots.molecules import draw_molecules, read_molecule
 
 
 def findings(grid: Grid, contests: Sequence[Contest], records: Records, command: str) -> Findings:
@@ -32,7 +32,7 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
     if grid.question == "time":
         parts.append(_times(grid, contests, records))
     elif grid.question == "draw":
-        parts += _pictures(made)
+        parts += _pictures(contests, records)
     elif grid.protocol.runs:
         shown = ("nll per vertex", "nll per entry") if grid.question == "fill" else (grid.measure,)
         parts += [_table(grid, contests, records, measure) for measure in shown]
@@ -94,22 +94,38 @@ def _times(grid: Grid, contests: Sequence[Contest], records: Records) -> Table:
     )
 
 
-def _pictures(made: Sequence[Record]) -> list[Picture]:
+def _pictures(contests: Sequence[Contest], records: Records) -> list[Picture]:
     """Each molecule before and after, with the relative change of its atoms' log-likelihoods."""
     return [
-        Picture(
-            f"{change['smiles']} → {change['edited']}",
-            draw_molecules(
-                [change["smiles"], change["edited"]],
-                [[0.0] * len(change["relative"]), change["relative"]],
-                label="relative change",
-                titles=["before", "after"],
-            ),
-            (f"Change of the molecule's total log-likelihood: {sum(change['change']):+.2f} nats.",),
-        )
-        for record in made
-        for change in record.get("changes", ())
+        _picture(change, f" ({contest.row} on {contest.column})" if len(contests) > 1 else "")
+        for contest in contests
+        for run in contest.finals(records.get)
+        for change in (records.get(run.key) or {}).get("changes", ())
     ]
+
+
+def _picture(change: Mapping[str, Any], by_whom: str) -> Picture:
+    before, after = change["smiles"], change["edited"]
+    pairs = zip(read_molecule(before).GetAtoms(), read_molecule(after).GetAtoms(), strict=True)
+    replaced = dict.fromkeys((old.GetSymbol(), new.GetSymbol()) for old, new in pairs)
+    swaps = [(old, new) for old, new in replaced if old != new]
+    title = (
+        f"{', '.join(f'{old} replaced by {new}' for old, new in swaps)} in {before}" if swaps else f"{before} edited"
+    )
+    drawing = draw_molecules(
+        [before, after],
+        [[0.0] * len(change["relative"]), change["relative"]],
+        label="relative change",
+        titles=[
+            f"{when}: {', '.join(dict.fromkeys(pair[side] for pair in swaps))}" if swaps else when
+            for side, when in enumerate(("before", "after"))
+        ],
+    )
+    notes = (
+        f"After the change: {after}.",
+        f"Change of the molecule's total log-likelihood: {sum(change['change']):+.2f} nats.",
+    )
+    return Picture(title + by_whom, drawing, notes)
 
 
 def _test_scores(contest: Contest, records: Records, measure: str) -> list[float]:
