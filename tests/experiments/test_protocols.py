@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from small_experiments import FILL, PREDICT
+from torch import Tensor
 
+from gspn.attributes import Continuous
 from gspn.benchmarks import step
 from gspn.errors import GSPNError
-from gspn.experiments import predicting, sources
+from gspn.experiments import filling, predicting, sources
 from gspn.experiments.grids import Grid, parse_grid
 from gspn.experiments.protocols import Contest, contests
 from gspn.experiments.records import Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Piece, Run, pieces_of
 from gspn.experiments.sources import Division, Source
 from gspn.experiments.work import perform
-from gspn.graphs import GraphDataset
+from gspn.graphs import GraphDataset, missing
+from gspn.graphs.splits import Fold
 
 
 def contest(toy: Path, row: str = "GSPN_S", text: str = PREDICT) -> Contest:
@@ -166,6 +170,9 @@ def selection(grid: Grid, folder: Path) -> dict[tuple[str, Any, int], Any]:
     return found
 
 
+Change = Callable[[GraphDataset], GraphDataset]
+
+
 def with_other_test_labels(dataset: GraphDataset) -> GraphDataset:
     """The labels of the first fold's test graphs turned round."""
     assert dataset.y is not None
@@ -175,17 +182,57 @@ def with_other_test_labels(dataset: GraphDataset) -> GraphDataset:
     return dataset.with_targets(y, "graph")
 
 
-def depends_on_test_labels(grid: Grid, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+def with_other_hidden_values(dataset: GraphDataset) -> GraphDataset:
+    """Other numbers wherever selection may not look: in all test graphs, and at the gaps of the training graphs."""
+    fold = Division().of(dataset)
+    graph, _ = dataset.vertex_keys()
+    hidden = missing.gamma_mask(dataset, seed=0) & torch.isin(graph, fold.train)[:, None]
+    hidden |= torch.isin(graph, fold.test)[:, None]
+    hidden &= torch.tensor([isinstance(attribute, Continuous) for attribute in dataset.schema])
+    assert hidden.sum() > 40
+    x, rows = dataset.x.clone(), dataset.vertex_rows()
+    x[rows] = torch.where(hidden, 3.0 - 2.0 * x[rows], x[rows])
+    return dataclasses.replace(dataset, x=x)
+
+
+def depends_on(change: Change, grid: Grid, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     before = selection(grid, folder / "before")
     load = sources.Source.load
     with monkeypatch.context() as patch:
-        patch.setattr(sources.Source, "load", lambda source: with_other_test_labels(load(source)))
+        patch.setattr(sources.Source, "load", lambda source: change(load(source)))
         after = selection(grid, folder / "after")
     return before != after
 
 
 def test_selection_does_not_see_test_labels(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not depends_on_test_labels(parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
+    assert not depends_on(with_other_test_labels, parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
+
+
+def test_selection_does_not_see_hidden_values(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not depends_on(with_other_hidden_values, parse_grid(FILL, "toy"), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("leak", ["validates on the test graphs", "trains on them too", "trains without gaps"])
+def test_a_planted_leak_of_hidden_values_is_caught(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leak: str
+) -> None:
+    proper = Run.fold
+
+    def fold(run: Run, dataset: GraphDataset) -> Fold:
+        own = proper(run, dataset)
+        if leak == "validates on the test graphs":
+            return Fold(own.train, own.test, own.validation)
+        return Fold(torch.cat([own.train, own.test]), own.validation, own.test)
+
+    def with_missing(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
+        graph, _ = dataset.vertex_keys()
+        return missing.with_missing(dataset, mask & ~torch.isin(graph, Division().of(dataset).train)[:, None])
+
+    if leak == "trains without gaps":
+        monkeypatch.setattr(filling, "with_missing", with_missing)
+    else:
+        monkeypatch.setattr(Run, "fold", fold)
+    assert depends_on(with_other_hidden_values, parse_grid(FILL, "toy"), tmp_path, monkeypatch)
 
 
 def test_a_planted_leak_is_caught(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +245,7 @@ def test_a_planted_leak_is_caught(toy: Path, tmp_path: Path, monkeypatch: pytest
         return dataclasses.replace(parts, validation=dataset[run.fold(dataset).test])
 
     monkeypatch.setattr(predicting, "_parts", leaky)
-    assert depends_on_test_labels(parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
+    assert depends_on(with_other_test_labels, parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
 
 
 def test_test_labels_do_not_exist_during_selection(toy: Path) -> None:
