@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from small_experiments import FILL
+from small_experiments import FILL, Here
 
 from gspn.errors import GSPNError
 from gspn.experiments import systems
@@ -30,29 +30,6 @@ from gspn.experiments.runs import Piece
 from gspn.experiments.work import perform
 
 TRAINED = ("scores", "curves")
-
-
-class Here:
-    """A runner that does one piece at a time in this process, and may be told what to do instead."""
-
-    capacity = 2
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.submitted, self.waiting = folder, list[Piece](), list[Piece]()
-
-    def submit(self, piece: Piece) -> None:
-        self.submitted.append(piece)
-        self.waiting.append(piece)
-
-    def wait(self, seconds: float) -> list[Outcome]:
-        piece = self.waiting.pop(0)
-        return [self.outcome(piece)]
-
-    def outcome(self, piece: Piece) -> Outcome:
-        return Outcome(piece, perform(piece, self.folder))
-
-    def close(self) -> None:
-        pass
 
 
 def found(folder: Path) -> dict[str, Any]:

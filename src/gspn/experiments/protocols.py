@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from gspn.errors import InputError
 from gspn.experiments.grids import Grid
 from gspn.experiments.measures import MEASURES, measure_of
-from gspn.experiments.records import Record
+from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Run
 from gspn.experiments.sources import Division, fold_digest
 
@@ -117,6 +117,18 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
                 runs = grid.protocol.runs if entry.runs is None else entry.runs
                 found.append(Contest(row, column, number, grid.measure, candidates, runs))
     return found
+
+
+def columns_with_records(grid: Grid, records: Records) -> list[str]:
+    """The columns of which some run has been made; data that nothing was made of need not be there."""
+    known = [(run["question"], {**run["data"], "digest": None}) for run in (record["run"] for record in records.all())]
+    likely = [name for name, source in grid.data.items() if (grid.question, source.spec() | {"digest": None}) in known]
+    made = {
+        contest.column
+        for contest in (contests(grid, likely) if likely else ())
+        if any(records.get(run.key) is not None for run in contest.known(records.get))
+    }
+    return [name for name in likely if name in made]
 
 
 def _divisions(grid: Grid, column: str, published: int) -> list[tuple[int, Division]]:

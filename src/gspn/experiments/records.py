@@ -61,12 +61,12 @@ class Records:
         self._path(key).unlink(missing_ok=True)
         self._read.pop(key, None)
 
-    def datasets(self) -> set[str]:
-        """Names of all datasets that there are records of."""
-        return {record["run"]["data"]["name"] for key in self._keys() if (record := self.get(key)) is not None}
+    def all(self) -> Iterator[Record]:
+        for key in self._keys():
+            if (record := self.get(key)) is not None:
+                yield record
 
     def _keys(self) -> Iterator[str]:
-        """Of all records in the folder."""
         for _, _, names in os.walk(self.folder / "records"):
             yield from (name.removesuffix(".json") for name in names if name.endswith(".json"))
 

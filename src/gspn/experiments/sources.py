@@ -51,6 +51,10 @@ class Source:
     def load(self) -> GraphDataset:
         return _loaded(self.name, json.dumps(self.options, sort_keys=True), self.graphs)
 
+    def spec(self) -> dict[str, Any]:
+        """What decides the numbers of its runs; which folds are run does not."""
+        return {"name": self.name, "options": dict(self.options), "graphs": self.graphs, "labels": self.labels}
+
     def digest(self) -> str:
         """A fingerprint of the graphs and of what their columns and targets mean."""
         return _digest(self.name, json.dumps(self.options, sort_keys=True), self.graphs)
