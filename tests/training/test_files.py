@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from gspn.training.files import PARTIAL, replace_file, replacing
+from gspn.training.files import PARTIAL, remove_leftovers, replace_file, replacing
 
 
 def test_two_that_write_the_same_file_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -46,3 +47,16 @@ def test_what_goes_wrong_leaves_the_old_file_and_nothing_else(tmp_path: Path, er
         fail()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_killed_writers_left_is_removed_in_time(tmp_path: Path) -> None:
+    path, names = (
+        tmp_path / "file[1]",
+        (".file[1].0123abcd.partial", ".file[1].4567abcd.partial", ".file1.0123abcd.partial"),
+    )
+    for name in names:
+        (tmp_path / name).write_bytes(b"half")
+    for name in (names[0], names[2]):
+        os.utime(tmp_path / name, (0, 0))
+    remove_leftovers(path)
+    assert sorted(left.name for left in tmp_path.iterdir()) == sorted(names[1:]), "old ones of this file alone"

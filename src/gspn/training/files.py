@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -50,6 +52,14 @@ def _placing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what killed writers of this file have left: hidden files that nobody has written to for an hour."""
+    for left in path.parent.glob(f".{escape(path.name)}.????????.partial"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > 3600:
+                left.unlink()
 
 
 def write_through(path: Path, content: bytes) -> None:
