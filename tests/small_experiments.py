@@ -1,4 +1,4 @@
-"""A small dataset in the public format and small grids over it, for tests of experiments."""
+"""A small dataset in the public format, small grids over it, and a runner in this process, for tests of experiments."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+
+from gspn.experiments.running import Outcome
+from gspn.experiments.runs import Piece
+from gspn.experiments.work import perform
 
 GRAPHS = 40
 
@@ -56,6 +60,29 @@ search = { num_states = [2, 3] }
 system = "GrownGSPN"
 settings = { num_layers = 2, num_states = 2, epochs = 4 }
 """
+
+
+class Here:
+    """A runner that does one piece at a time in this process, and may be told what to do instead."""
+
+    capacity = 2
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.submitted, self.waiting = folder, list[Piece](), list[Piece]()
+
+    def submit(self, piece: Piece) -> None:
+        self.submitted.append(piece)
+        self.waiting.append(piece)
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        piece = self.waiting.pop(0)
+        return [self.outcome(piece)]
+
+    def outcome(self, piece: Piece) -> Outcome:
+        return Outcome(piece, perform(piece, self.folder))
+
+    def close(self) -> None:
+        pass
 
 
 def write_toy(root: Path, seed: int = 0) -> Path:

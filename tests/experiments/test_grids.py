@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from small_experiments import FILL, PREDICT
 
+from gspn.attributes import Binary, Categorical, Continuous, Schema
 from gspn.errors import GSPNError
+from gspn.experiments import systems
 from gspn.experiments.grids import parse_grid, read_grid, shipped
 from gspn.experiments.published import PUBLISHED
 
@@ -22,6 +26,26 @@ def test_every_shipped_grid_is_read_and_its_rows_are_found_in_the_paper(name: st
         table = PUBLISHED[grid.paper]
         assert {entry.published or row for row, entry in grid.models.items()} & set(table)
         assert set(grid.data) <= set(next(iter(table.values())))
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_configuration_of_every_shipped_grid_can_be_made(name: str) -> None:
+    """A typo in a grid that is rarely run is found here. Heads are made when the grid is read."""
+    grid = read_grid(*name.split("/"))
+    classes, tasks = Categorical("class", range(5)), Schema([Binary("a"), Binary("b")])
+    targets = {"mean absolute error": Continuous("energy"), "average precision": tasks}
+    schema = Schema([Categorical("element", ["C", "O"]), Continuous("charge")])
+    stand_in: Any = SimpleNamespace(schema=schema, target=targets.get(grid.measure, classes))
+    wanted = {
+        (entry.system, repr(settings)): settings
+        for entry in grid.models.values()
+        for column in entry.data or grid.data
+        for settings, _ in entry.configurations(column)
+    }
+    assert wanted
+    for (system, _), settings in wanted.items():
+        taken = systems.build(system, settings, stand_in, seed=1).get_params(deep=False)
+        assert all(taken[key] == value for key, value in settings.items() if key != "network")
 
 
 def test_each_experiment_of_the_paper_has_a_small_grid() -> None:
@@ -104,12 +128,112 @@ def test_settings_of_a_column_replace_those_of_the_row() -> None:
         ("[data.TOY]", "", "there is no [data.NAME]"),
         ("title", "title = = ", "grid toy"),
         ("[data.TOY]", "[asked]\nmask_seed = 1\n[data.TOY]", "the question 'predict' needs nothing"),
+        ("runs = 2", "runs = -1", "[protocol]: runs must be an integer of at least 0"),
+        ("runs = 2", "test = 1.0", "[protocol]: test must be a share"),
+        ("runs = 2", "validation = 0", "[protocol]: validation must be a share"),
+        ("runs = 2", "seed = -1", "[protocol]: seed must be"),
+        ("[data.TOY]", "[data.TOY]\ngraphs = 0", "[data.TOY]: graphs must be"),
+        ("[data.TOY]", "[data.TOY]\nlabels = 0", "[data.TOY]: labels must be"),
+        ("[data.TOY]", "[data.TOY]\nfolds = [-1]", "[data.TOY]: folds must be different numbers from 0 on, got [-1]"),
+        ("[data.TOY]", "[data.TOY]\nfolds = [1, 1]", "[data.TOY]: folds must be different"),
+        ("[data.TOY]", "[data.TOY]\nfolds = []", "[data.TOY]: folds must be different"),
+        ("[data.TOY]", '[data.TOY]\nfolds = ["first"]', "[data.TOY]: folds must be tuple[int, ...] | None, got"),
+        ("[data.TOY]", "[data]\nTOY = 3", "[data.TOY]: a table is expected, got 3"),
+        ('division = "published"', 'division = "hold-out"', "[data.TOY]: folds are those of the division"),
+        ('["curves"]', '["curve"]', "figures can be curves, levels, got 'curve'"),
+        ('["curves"]', '["levels"]', "[models.Constant]: the figure 'levels' needs num_layers"),
+        ('["curves"]', '["curves"]\npaper = "the other"', "paper must be one of scarce supervision,"),
+        ('["curves"]', '["curves"]\nnotes = [3]', "notes must be tuple[str, ...], got [3]"),
+        ('measure = "accuracy"', 'measure = "nll per entry"', "is not judged by the measure 'nll per entry'"),
+        ('system = "Constant"', 'system = "Constant"\nruns = -1', "[models.Constant]: runs must be"),
+        ('system = "Constant"', 'system = "Constant"\npublished = "GIN"', "[models.Constant]: published: the paper's"),
+        ("head = { hidden = 4, epochs = 3 }", "", "[models.GSPN_U+DS]: head_search needs a head"),
+        ("hidden = 4", "hidden = 4, seed = 1", "[models.GSPN_U+DS]: head: the seed"),
+        ("num_states = [2, 3]", "num_states = [2, 2]", "the same configuration twice for TOY"),
+        ("num_states = [2, 3]", "num_states = [2], epochs = [1]", "[models.GSPN_S]: epochs is both in settings and"),
     ],
 )
 def test_a_wrong_grid_is_refused_with_its_place(old: str, new: str, complaint: str) -> None:
-    assert old in PREDICT
+    text = PREDICT.replace("[data.TOY]", "[data.TOY]\nfolds = [0]") if "hold-out" in new else PREDICT
+    assert old in text
+    with pytest.raises(GSPNError, match=re.escape(complaint)) as raised:
+        parse_grid(text.replace(old, new), "toy")
+    assert str(raised.value).startswith("grid toy")
+
+
+@pytest.mark.parametrize(
+    ("row", "own", "complaint"),
+    [
+        ("GSPN_S", "TOY = { setings = {} }", "[models.GSPN_S], instead.TOY: unknown key setings; known are settings,"),
+        ("GSPN_S", "TOY = { system = 'GIN' }", "[models.GSPN_S], instead.TOY: unknown key system"),
+        ("GSPN_S", "TOY = { settings = 3 }", "[models.GSPN_S], instead.TOY: settings must be Mapping"),
+        ("GSPN_S", "TOY = { search = { lr = 0.1 } }", "instead.TOY: every entry of search must be a list"),
+        ("GSPN_S", "TOY = 3", "[models.GSPN_S], instead.TOY: a table is expected, got 3"),
+        ("GSPN_S", "TOY = { settings = { levels = 3 } }", "[models.GSPN_S]: SupervisedGSPN has no setting levels"),
+        ("GSPN_S", "TOY = { settings = { num_states = 3 } }", "instead.TOY: num_states is searched"),
+        ("GSPN_S", "TOY = { head_search = { hidden = [3] } }", "instead.TOY has a head, the row has none"),
+        ("GSPN_S", "OTHER = {}", "[models.GSPN_S]: there is no [data.OTHER]"),
+        ('"GSPN_U+DS"', "TOY = { head = { pooling = 'sum' } }", "instead.TOY: pooling is searched"),
+        ('"GSPN_U+DS"', "TOY = { head_search = { hidden = [0] } }", "[models.GSPN_U+DS]: head: hidden must be"),
+    ],
+)
+def test_what_a_column_has_instead_is_checked_alike(row: str, own: str, complaint: str) -> None:
+    with pytest.raises(GSPNError, match=f"^grid toy.*{re.escape(complaint)}"):
+        parse_grid(f"{PREDICT}[models.{row}.instead]\n{own}\n", "toy")
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ("settings = { network = 3 }", "[models.GIN]: network must be a table of settings of GIN, got 3"),
+        (
+            'settings = { network = "deep" }\nsearch = { "network.hidden" = [8] }',
+            "[models.GIN]: network must be a table",
+        ),
+        ("settings = { network = { hiden = 3 } }", "[models.GIN]: GIN has no setting hiden"),
+        ('search = { "lr.hidden" = [8] }\nsettings = { lr = 0.1 }', "[models.GIN]: lr must be a table"),
+    ],
+)
+def test_settings_of_a_network_are_a_table(settings: str, complaint: str) -> None:
     with pytest.raises(GSPNError, match=re.escape(complaint)):
-        parse_grid(PREDICT.replace(old, new), "toy")
+        parse_grid(f'{PREDICT}[models.GIN]\nsystem = "GIN"\n{settings}\n', "toy")
+
+
+TIME = """
+title = "Time"
+question = "time"
+measure = "accuracy"
+[data.TOY]
+[models.both]
+system = "SupervisedGSPN"
+settings = { num_layers = 3, num_states = 4, num_graph_states = 5 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("num_states = 4, ", "", "the question 'time' takes SupervisedGSPN with the settings num_layers, num_states"),
+        ("num_states = 4", "num_states = 4, lr = 1.0", "the question 'time' takes SupervisedGSPN with the settings"),
+        ("[data.TOY]", "[protocol]\nruns = 0\n[data.TOY]", "takes one configuration, without search, and at least one"),
+        (
+            "num_states = 4, num_graph_states = 5 }",
+            "num_states = 4 }\nsearch = { num_graph_states = [5, 6] }",
+            "takes one",
+        ),
+    ],
+)
+def test_times_are_taken_of_one_configuration(old: str, new: str, complaint: str) -> None:
+    assert parse_grid(TIME, "toy").question == "time"
+    with pytest.raises(
+        GSPNError, match=re.escape(f"[models.both]: {complaint}" if "takes S" in complaint else complaint)
+    ):
+        parse_grid(TIME.replace(old, new), "toy")
+
+
+def test_only_predictions_have_heads() -> None:
+    with pytest.raises(GSPNError, match=re.escape("[models.GMM]: the question 'fill' has no use for a head")):
+        parse_grid(FILL.replace("[models.GSPN_U]", "head = {}\n[models.GSPN_U]"), "toy")
 
 
 def test_a_question_that_needs_more_says_so() -> None:

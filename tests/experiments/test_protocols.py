@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from small_experiments import FILL, PREDICT
+from torch import Tensor
 
+from gspn.attributes import Continuous
+from gspn.benchmarks import step
 from gspn.errors import GSPNError
-from gspn.experiments import predicting, sources
+from gspn.experiments import filling, predicting, sources
 from gspn.experiments.grids import Grid, parse_grid
 from gspn.experiments.protocols import Contest, contests
 from gspn.experiments.records import Records
-from gspn.experiments.runs import ASSESSMENT, SELECTION, Piece, pieces_of
+from gspn.experiments.runs import ASSESSMENT, SELECTION, Piece, Run, pieces_of
+from gspn.experiments.sources import Division, Source
 from gspn.experiments.work import perform
-from gspn.graphs import GraphDataset
+from gspn.graphs import GraphDataset, missing
+from gspn.graphs.splits import Fold
 
 
 def contest(toy: Path, row: str = "GSPN_S", text: str = PREDICT) -> Contest:
@@ -83,6 +89,23 @@ def test_a_study_without_finals_trains_even_a_single_candidate(toy: Path) -> Non
     assert one.finals(judged(one, [0.5])) == ()
 
 
+def test_a_measure_that_is_not_the_one_of_the_data_is_refused(toy: Path) -> None:
+    with pytest.raises(GSPNError, match="TOY is judged by 'accuracy', the grid's measure is 'average precision'"):
+        contests(parse_grid(PREDICT.replace('"accuracy"', '"average precision"'), "toy"))
+
+
+def test_heads_with_other_batches_are_trained_as_if_they_were_alone(toy: Path, tmp_path: Path) -> None:
+    text = PREDICT.replace('pooling = ["sum", "mean"]', "batch_size = [4, 32], lr = [0.01, 0.1]")
+    (piece, _) = pieces_of(contest(toy, "GSPN_U+DS", text).candidates)
+    together = perform(piece, tmp_path / "together") or []
+    alone = [made for run in piece.runs for made in perform(Piece((run,)), tmp_path / "alone") or []]
+    assert len(together) == 4
+    assert len({str(made["curves"]["head"]) for made in together}) == 4
+    for one, other in zip(together, alone, strict=True):
+        assert (one["key"], one["scores"]) == (other["key"], other["scores"])
+        assert one["curves"]["head"]["train"] == pytest.approx(other["curves"]["head"]["train"], rel=1e-5)
+
+
 def test_heads_of_one_model_are_one_piece_of_work(toy: Path) -> None:
     candidates = contest(toy, "GSPN_U+DS").candidates
     assert [len(piece.runs) for piece in pieces_of(candidates)] == [2, 2]
@@ -106,6 +129,27 @@ def test_keys_say_what_decides_the_numbers_and_nothing_else(toy: Path) -> None:
     assert elsewhere.key == run.key, "which other folds are run changes nothing here"
 
 
+def test_the_keys_of_records_that_exist_do_not_change() -> None:
+    """Whoever changes these makes all results again: that is what `RESULTS_VERSION` is for."""
+    digests = ("ab" * 16, "cd" * 8)
+    final = Run(
+        question="predict",
+        source=Source("NCI1", {"degree": "count"}, graphs=50, folds=(0, 2), labels=7),
+        division=Division(2),
+        digests=digests,
+        model="GSPN",
+        settings={"num_states": 5, "lr": 0.1, "shortcut": None},
+        head={"hidden": 8, "pooling": "mean"},
+        seed=1,
+        stage=ASSESSMENT,
+        asked={"mask_seed": 3},
+    )
+    assert (final.key, final.model_key) == ("1af455cceed67c60357e", "f5d8007b5fb92c906d19")
+    drawn, source = Division(None, 0.1, 0.2, 4), Source("ethanol", {"attributes": "continuous"})
+    candidate = Run("fill", source, drawn, digests, "GIN", {"network": {"hidden": 32}}, None, 0, SELECTION)
+    assert candidate.key == candidate.model_key == "c9fdd4e5d0c4c1c57798"
+
+
 def test_a_raised_version_makes_everything_again(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = contest(toy).candidates[0].key
     monkeypatch.setattr("gspn.experiments.runs.RESULTS_VERSION", 10**6)
@@ -126,6 +170,9 @@ def selection(grid: Grid, folder: Path) -> dict[tuple[str, Any, int], Any]:
     return found
 
 
+Change = Callable[[GraphDataset], GraphDataset]
+
+
 def with_other_test_labels(dataset: GraphDataset) -> GraphDataset:
     """The labels of the first fold's test graphs turned round."""
     assert dataset.y is not None
@@ -135,17 +182,57 @@ def with_other_test_labels(dataset: GraphDataset) -> GraphDataset:
     return dataset.with_targets(y, "graph")
 
 
-def depends_on_test_labels(grid: Grid, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+def with_other_hidden_values(dataset: GraphDataset) -> GraphDataset:
+    """Other numbers wherever selection may not look: in all test graphs, and at the gaps of the training graphs."""
+    fold = Division().of(dataset)
+    graph, _ = dataset.vertex_keys()
+    hidden = missing.gamma_mask(dataset, seed=0) & torch.isin(graph, fold.train)[:, None]
+    hidden |= torch.isin(graph, fold.test)[:, None]
+    hidden &= torch.tensor([isinstance(attribute, Continuous) for attribute in dataset.schema])
+    assert hidden.sum() > 40
+    x, rows = dataset.x.clone(), dataset.vertex_rows()
+    x[rows] = torch.where(hidden, 3.0 - 2.0 * x[rows], x[rows])
+    return dataclasses.replace(dataset, x=x)
+
+
+def depends_on(change: Change, grid: Grid, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     before = selection(grid, folder / "before")
     load = sources.Source.load
     with monkeypatch.context() as patch:
-        patch.setattr(sources.Source, "load", lambda source: with_other_test_labels(load(source)))
+        patch.setattr(sources.Source, "load", lambda source: change(load(source)))
         after = selection(grid, folder / "after")
     return before != after
 
 
 def test_selection_does_not_see_test_labels(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not depends_on_test_labels(parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
+    assert not depends_on(with_other_test_labels, parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
+
+
+def test_selection_does_not_see_hidden_values(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not depends_on(with_other_hidden_values, parse_grid(FILL, "toy"), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("leak", ["validates on the test graphs", "trains on them too", "trains without gaps"])
+def test_a_planted_leak_of_hidden_values_is_caught(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leak: str
+) -> None:
+    proper = Run.fold
+
+    def fold(run: Run, dataset: GraphDataset) -> Fold:
+        own = proper(run, dataset)
+        if leak == "validates on the test graphs":
+            return Fold(own.train, own.test, own.validation)
+        return Fold(torch.cat([own.train, own.test]), own.validation, own.test)
+
+    def with_missing(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
+        graph, _ = dataset.vertex_keys()
+        return missing.with_missing(dataset, mask & ~torch.isin(graph, Division().of(dataset).train)[:, None])
+
+    if leak == "trains without gaps":
+        monkeypatch.setattr(filling, "with_missing", with_missing)
+    else:
+        monkeypatch.setattr(Run, "fold", fold)
+    assert depends_on(with_other_hidden_values, parse_grid(FILL, "toy"), tmp_path, monkeypatch)
 
 
 def test_a_planted_leak_is_caught(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +245,7 @@ def test_a_planted_leak_is_caught(toy: Path, tmp_path: Path, monkeypatch: pytest
         return dataclasses.replace(parts, validation=dataset[run.fold(dataset).test])
 
     monkeypatch.setattr(predicting, "_parts", leaky)
-    assert depends_on_test_labels(parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
+    assert depends_on(with_other_test_labels, parse_grid(PREDICT, "toy"), tmp_path, monkeypatch)
 
 
 def test_test_labels_do_not_exist_during_selection(toy: Path) -> None:
@@ -183,6 +270,35 @@ def test_missing_values_of_test_graphs_are_judged_at_the_end_alone(toy: Path, tm
     (final,) = perform(Piece((dataclasses.replace(one.candidates[0], stage=ASSESSMENT),)), tmp_path) or [{}]
     assert set(final["scores"]) == {"validation", "test"}
     assert final["scores"]["validation"] == chosen["scores"]["validation"], "the same training"
+
+
+def test_steps_are_timed_on_the_data_and_with_the_sizes_of_the_grid(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+    title = "Time"
+    question = "time"
+    measure = "accuracy"
+    [protocol]
+    division = "hold-out"
+    runs = 1
+    [data]
+    TOY = { graphs = 20 }
+    [models.both]
+    system = "SupervisedGSPN"
+    settings = { num_layers = 3, num_states = 4, num_graph_states = 5 }
+    """
+    asked: list[Any] = []
+
+    def compare(name: str, graphs: GraphDataset, rates: Any, sizes: step.Sizes) -> dict[str, Any]:
+        asked.append((len(graphs), sizes))
+        return {}
+
+    monkeypatch.setattr(step, "rates", dict)
+    monkeypatch.setattr(step, "compare", compare)
+    (one,) = contests(parse_grid(text, "toy"))
+    perform(Piece(one.finals(Records(tmp_path).get)), tmp_path)
+    assert asked == [(20, step.Sizes(3, 4, 5))]
 
 
 def test_few_labels_are_the_same_for_all_models(toy: Path) -> None:

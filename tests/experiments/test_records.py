@@ -24,6 +24,19 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert '"numbers": [1.5, 2, -3e-09],' in (tmp_path / "records" / "ab" / "abcd.json").read_text()
 
 
+def test_one_look_at_the_folder_finds_what_others_wrote(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    assert records.at_once()("abcd") is None
+    Records(tmp_path).put(RECORD)
+    find = records.at_once()
+    assert find("abcd") == RECORD
+    Records(tmp_path).put({**RECORD, "key": "abce"})
+    assert find("abce") is None, "it was not there then"
+    assert records.at_once()("abce") is not None
+    records.forget("abcd")
+    assert find("abcd") is None
+
+
 def test_a_forgotten_record_is_gone(tmp_path: Path) -> None:
     records = Records(tmp_path)
     records.put(RECORD)

@@ -16,7 +16,7 @@ from small_findings import HOSTILE, NAN, SQUARE, findings, table
 
 from gspn.errors import InputError
 from gspn.experiments.findings import Findings, Number, Picture, Row, Table
-from gspn.experiments.marks import marks, write
+from gspn.experiments.marks import caption, counted_otherwise, marks, write
 from gspn.experiments.page import inline_svg, page
 from gspn.experiments.report import figure_names, latex_rows, markdown, write_report
 
@@ -98,15 +98,32 @@ def test_numbers_are_written_with_their_digits() -> None:
 
 
 def test_markdown_has_ours_beside_the_papers() -> None:
-    ours = {"NCI1": Number(80.123, 1.456, 10), "COLLAB": Number(70.0, None, 1)}
+    ours = {"NCI1": Number(80.123, 1.456, 10, "fold"), "COLLAB": Number(70.0, None, 1, "fold")}
     shown = table(
-        ("GSPN", ours), ("GIN", {"NCI1": Number(79, 2, 10)}), published={"GIN": {"COLLAB": Number(75.6, 2.3)}}
+        ("GSPN", ours), ("GIN", {"NCI1": Number(79, 2, 10, "fold")}), published={"GIN": {"COLLAB": Number(75.6, 2.3)}}
     )
     text = markdown(only(shown))
-    assert "| GSPN | **80.12 ± 1.46** | 70.00 <sub>(1 run)</sub> |" in text
+    assert "| GSPN | **80.12 ± 1.46** | 70.00 <sub>(1 fold)</sub> |" in text
     assert "| GIN | <u>79.00 ± 2.00</u> | –<br><sub>paper 75.60 ± 2.30</sub> |" in text
-    assert "accuracy (%), higher is better, mean ± standard deviation of 10 runs." in text
+    assert "accuracy (%), higher is better, mean ± standard deviation over 10 folds." in text
     assert text.count("80.12") == text.count("75.60") == 1
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said", "cells"),
+    [
+        ([Number(1, 2, 3), Number(2, 1, 3)], "mean ± standard deviation over 3 runs", ["", ""]),
+        ([Number(1, 2, 10, "fold"), Number(2, 1, 3, "fold")], "over 10 folds", ["", "3 folds"]),
+        ([Number(1, 2, 10, "fold"), Number(2, 1, 10)], "over 10 folds", ["", "10 runs"]),
+        ([Number(1), Number(2)], "single runs", ["", ""]),
+        ([Number(1, None, 1, "fold")], "a single fold", [""]),
+        ([], "accuracy (%), higher is better", []),
+    ],
+)
+def test_captions_say_what_the_numbers_are_means_over(numbers: list[Number], said: str, cells: list[str]) -> None:
+    shown = table(*((f"m{i}", {"NCI1": number}) for i, number in enumerate(numbers)))
+    assert caption(shown).endswith(said)
+    assert [counted_otherwise(number, shown) for number in numbers] == cells
 
 
 def test_markdown_keeps_text_as_text() -> None:
@@ -229,3 +246,13 @@ def test_the_report_is_written_with_its_figures(tmp_path: Path) -> None:
     before = {file: (folder / file).read_bytes() for file in files}
     write_report(findings(), folder)
     assert {file: (folder / file).read_bytes() for file in files} == before
+
+
+def test_figures_that_a_report_does_not_show_any_more_are_removed(tmp_path: Path) -> None:
+    write_report(only(Picture("old", SQUARE), Picture("both", SQUARE)), tmp_path)
+    others = [tmp_path / "figures" / "mine.png", tmp_path / "mine.svg"]
+    for other in others:
+        other.write_text("not a figure of the report")
+    write_report(only(Picture("new", SQUARE), Picture("both", SQUARE)), tmp_path)
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"new.svg", "both.svg", "mine.png"}
+    assert all(other.exists() for other in others)

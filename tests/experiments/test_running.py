@@ -15,13 +15,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from small_experiments import FILL
+from small_experiments import FILL, Here
 
 from gspn.errors import GSPNError
 from gspn.experiments import systems
 from gspn.experiments.curves import curve_of
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.local import LocalRunner
+from gspn.experiments.on_ray import RayRunner, largest_memory
 from gspn.experiments.protocols import Contest, contests
 from gspn.experiments.records import Records
 from gspn.experiments.running import Outcome, State, forget_failed, run
@@ -29,29 +30,6 @@ from gspn.experiments.runs import Piece
 from gspn.experiments.work import perform
 
 TRAINED = ("scores", "curves")
-
-
-class Here:
-    """A runner that does one piece at a time in this process, and may be told what to do instead."""
-
-    capacity = 2
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.submitted, self.waiting = folder, list[Piece](), list[Piece]()
-
-    def submit(self, piece: Piece) -> None:
-        self.submitted.append(piece)
-        self.waiting.append(piece)
-
-    def wait(self, seconds: float) -> list[Outcome]:
-        piece = self.waiting.pop(0)
-        return [self.outcome(piece)]
-
-    def outcome(self, piece: Piece) -> Outcome:
-        return Outcome(piece, perform(piece, self.folder))
-
-    def close(self) -> None:
-        pass
 
 
 def found(folder: Path) -> dict[str, Any]:
@@ -241,14 +219,27 @@ def test_a_killed_run_goes_on_and_repeats_nothing(
     assert "8 of 8 training runs" in done.stdout
 
 
+def test_tasks_of_a_cluster_ask_for_no_more_than_a_node_has() -> None:
+    def node(cpus: int, memory: float, alive: bool = True) -> dict[str, Any]:
+        return {"Alive": alive, "Resources": {"CPU": float(cpus), "memory": memory}}
+
+    nodes = [node(2, 8e9), node(4, 6e9), node(8, 64e9, alive=False), {"Alive": True, "Resources": {}}]
+    assert [largest_memory(nodes, threads) for threads in (1, 2, 3)] == [8 * 10**9, 8 * 10**9, 6 * 10**9]
+    with pytest.raises(GSPNError, match="no node of the Ray cluster has 5 processors, the largest has 4"):
+        largest_memory(nodes, 5)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_ray_finds_the_same_and_a_dead_worker_costs_its_own_task(
-    planned: list[Contest], undisturbed: dict[str, Any], tmp_path: Path
+    planned: list[Contest],
+    undisturbed: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     ray = pytest.importorskip("ray")
-    from gspn.experiments.on_ray import RayRunner
-
+    monkeypatch.setattr("gspn.experiments.on_ray.memory_of", lambda piece: 2**50)  # nobody has that much
     runner = RayRunner(tmp_path / "ray", workers=2)
     killed: list[int] = []
 
@@ -265,6 +256,7 @@ def test_ray_finds_the_same_and_a_dead_worker_costs_its_own_task(
         runner.close()
     assert killed
     assert found(tmp_path / "ray") == undisturbed
+    assert "which no node has" in caplog.text
 
 
 def _ray_workers(ray: Any) -> list[int]:

@@ -222,6 +222,7 @@ def test_ctrl_c_while_a_shard_is_written(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(KeyboardInterrupt):
             model.evaluate_stored(graph, tmp_path / "r")
     assert not list((tmp_path / "r").glob(".*.partial"))
+    (tmp_path / "r" / ".log-likelihood.npy.0123abcd.partial").write_bytes(b"left by a kill")
     shards = model.evaluate_stored(graph, tmp_path / "r")
     torch.testing.assert_close(shards.log_likelihood(), model.log_likelihood(data), rtol=0, atol=1e-10)
     assert not list((tmp_path / "r").glob(".*.partial"))

@@ -6,6 +6,7 @@ people make it, with its checks and all.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch_geometric.loader import DataLoader
 
 from gspn import Categorical, SupervisedGSPN, datasets
 from gspn.benchmarks.measure import medians
-from gspn.benchmarks.step import BATCH, GRAPH_STATES, LEVELS, STATES, THREADS, gin_of_equal_size, size
+from gspn.benchmarks.step import BATCH, THREADS, USUAL, gin_of_equal_size, size
 
 NAME = "NCI1"
 REPETITIONS = 7
@@ -38,9 +39,9 @@ def _compare() -> dict[str, Any]:
     if not isinstance(attribute, Categorical) or not isinstance(dataset.target, Categorical):
         raise TypeError(f"{NAME} should have labels at its vertices and classes of graphs")
     categories, classes = len(attribute.categories), len(dataset.target.categories)
-    ours = SupervisedGSPN(dataset.schema, dataset.target, LEVELS, STATES, GRAPH_STATES, batch_size=BATCH)
+    ours = SupervisedGSPN(dataset.schema, dataset.target, **asdict(USUAL), batch_size=BATCH)
     ours.fit(dataset, epochs=1, progress=False)
-    theirs = gin_of_equal_size(size(ours.network), categories, classes)
+    theirs = gin_of_equal_size(size(ours.network), categories, USUAL.num_layers, classes)
     optimizer = torch.optim.Adam(theirs.parameters(), lr=1e-3, fused=True)
     graphs = [
         Data(x=F.one_hot(data.x[:, 0].long(), categories).float(), edge_index=data.edge_index, y=data.y.long())

@@ -1,14 +1,16 @@
 """A training step, and a forward pass, on real batches of 32 graphs: GSPN against PyG's GIN of equal size.
 
-Both have 10 levels and sum pooling, both train with the same Adam. The floor is what no implementation of the step can
-avoid that computes every vertex: to touch inputs, posteriors and their gradients once each, to multiply by the
+Both have as many levels and sum pooling, both train with the same Adam. The floor is what no implementation of the
+step can avoid that computes every vertex: to touch inputs, posteriors and their gradients once each, to multiply by the
 transitions, to take exponentials of the densities of distinct evidence; each at the rate at which torch does such work
 in this very run. (Ours computes vertices with equal trees once, so it may come near, or below.)
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from itertools import cycle
 from typing import Any
 
@@ -19,6 +21,7 @@ from torch_geometric.nn import GIN, global_add_pool
 
 from gspn import Categorical, SupervisedGSPN, datasets
 from gspn.benchmarks.measure import medians
+from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset
 from gspn.kernels.distinct import distinct_rows
 
@@ -27,7 +30,18 @@ THREADS = 2
 BATCH = 32
 BATCHES = 8
 REPETITIONS = 40
-LEVELS, STATES, GRAPH_STATES = 10, 20, 128
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of our model. GIN has a layer a level and as many parameters."""
+
+    num_layers: int = 10
+    num_states: int = 20
+    num_graph_states: int = 128
+
+
+USUAL = Sizes()
 
 
 def run() -> list[dict[str, Any]]:
@@ -36,15 +50,15 @@ def run() -> list[dict[str, Any]]:
     torch.set_num_threads(THREADS)
     try:
         measured = rates()
-        return [compare(name, measured) for name in NAMES]
+        return [compare(name, datasets.load(name), measured) for name in NAMES]
     finally:
         torch.set_num_threads(threads)
 
 
 class OurModel(nn.Module):
-    def __init__(self, dataset: GraphDataset, target: Categorical) -> None:
+    def __init__(self, dataset: GraphDataset, target: Categorical, sizes: Sizes) -> None:
         super().__init__()
-        self.model = SupervisedGSPN(dataset.schema, target, LEVELS, STATES, GRAPH_STATES)
+        self.model = SupervisedGSPN(dataset.schema, target, **asdict(sizes))
         self.model.fit(dataset[:: max(1, len(dataset) // 200)], epochs=0, progress=False)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -53,29 +67,28 @@ class OurModel(nn.Module):
 
 
 class TheirModel(nn.Module):
-    def __init__(self, inputs: int, width: int, classes: int) -> None:
+    def __init__(self, inputs: int, width: int, layers: int, classes: int) -> None:
         super().__init__()
-        self.gin = GIN(inputs, width, LEVELS, norm="batch_norm", jk="cat")
+        self.gin = GIN(inputs, width, layers, norm="batch_norm", jk="cat")
         self.head = nn.Linear(width, classes)
 
     def forward(self, x: Tensor, edge_index: Tensor, graph: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(self.head(global_add_pool(self.gin(x, edge_index), graph, len(y))), y)
 
 
-def compare(name: str, rates: dict[str, float]) -> dict[str, Any]:
+def compare(name: str, dataset: GraphDataset, rates: dict[str, float], sizes: Sizes = USUAL) -> dict[str, Any]:
     """The row of one dataset, with the floor at these rates."""
     torch.manual_seed(0)
-    dataset = datasets.load(name)
+    if len(dataset.schema) != 1 or not isinstance(dataset.target, Categorical):
+        raise InputError(f"{name}: steps are compared on graphs with one attribute and with classes")
     (attribute,) = dataset.schema
-    if not isinstance(dataset.target, Categorical):
-        raise TypeError(f"{name} is no classification data set")
     target, classes = dataset.target, len(dataset.target.categories)
     generator = torch.Generator().manual_seed(0)
     draws = [torch.randperm(len(dataset), generator=generator)[:BATCH] for _ in range(BATCHES)]
     batches = [dataset.batch(draw) for draw in draws]
     categories = len(attribute.categories) if isinstance(attribute, Categorical) else 0
-    ours = OurModel(dataset, target)
-    theirs = gin_of_equal_size(size(ours), max(categories, 1), classes)
+    ours = OurModel(dataset, target, sizes)
+    theirs = gin_of_equal_size(size(ours), max(categories, 1), sizes.num_layers, classes)
     # What each takes as input is ready beforehand; only computing is timed.
     our_inputs = [(batch,) for batch in batches]
     their_inputs = [_for_pyg(batch, categories) for batch in batches]
@@ -89,7 +102,7 @@ def compare(name: str, rates: dict[str, float]) -> dict[str, Any]:
         REPETITIONS,
         warm_up=BATCHES,
     )
-    amounts = [_least(batch) for batch in batches]
+    amounts = [_least(batch, sizes) for batch in batches]
     least = {what: sum(amount[what] for amount in amounts) / len(amounts) for what in rates}
     floor = sum(least[what] / rates[what] for what in rates)
     return {
@@ -133,11 +146,14 @@ def size(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def gin_of_equal_size(wanted: int, inputs: int, classes: int) -> TheirModel:
-    candidates = [TheirModel(inputs, width, classes) for width in range(16, 64)]
-    best = min(candidates, key=lambda candidate: abs(size(candidate) - wanted))
+def gin_of_equal_size(wanted: int, inputs: int, layers: int, classes: int) -> TheirModel:
+    def made(width: int) -> TheirModel:
+        return TheirModel(inputs, width, layers, classes)
+
+    above = 2 + bisect_left(range(2, 1024), wanted, key=lambda width: size(made(width)))
+    best = min((made(above - 1), made(above)), key=lambda model: abs(size(model) - wanted))
     if abs(size(best) - wanted) > 0.05 * wanted:
-        raise ValueError(f"no GIN has {wanted:,} parameters within 5 %")
+        raise InputError(f"no GIN with {layers} layers has {wanted:,} parameters within 5 %")
     return best
 
 
@@ -170,11 +186,12 @@ def rates() -> dict[str, float]:
     return {name: amounts[name] / found[name] for name in amounts}
 
 
-def _least(batch: Batch) -> dict[str, float]:
+def _least(batch: Batch, sizes: Sizes) -> dict[str, float]:
     """What the step on a batch takes at least; the names are those of `rates`."""
-    entries = batch.num_vertices * LEVELS * STATES
+    levels, states = sizes.num_layers, sizes.num_states
+    entries = batch.num_vertices * levels * states
     inputs = sum(value.numel() * value.element_size() for value in (batch.x, batch.source, batch.row_ptr))
     # Forward, gradient of the inputs, gradient of the transitions: one multiplication and one addition each.
-    flops = 3 * 2 * batch.num_vertices * (LEVELS - 1) * STATES**2
-    exponentials = len(distinct_rows(batch.visible)[0]) * LEVELS * STATES
+    flops = 3 * 2 * batch.num_vertices * (levels - 1) * states**2
+    exponentials = len(distinct_rows(batch.visible)[0]) * levels * states
     return {"bytes": inputs + 2 * 4 * entries, "flops": flops, "exponentials": exponentials}

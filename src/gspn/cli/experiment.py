@@ -73,7 +73,7 @@ def run_experiment(
     from gspn.experiments.grids import read_grid
     from gspn.experiments.local import LocalRunner
     from gspn.experiments.on_ray import RayRunner
-    from gspn.experiments.protocols import contests
+    from gspn.experiments.protocols import columns_with_records, contests
     from gspn.experiments.records import Records
     from gspn.experiments.running import Runner, commit, forget_failed, run
 
@@ -99,8 +99,8 @@ def run_experiment(
     finally:
         runner.close()
     # What was made earlier stays in the report, whatever was run now.
-    known = records.datasets()
-    columns = [column for column, source in read.data.items() if source.name in known or column in (data or read.data)]
+    shown = {*(data or read.data), *columns_with_records(read, records)}
+    columns = [column for column in read.data if column in shown]
     show_report(experiment, grid, columns, results=results, as_json=as_json)
     for outcome in failed:
         typer.echo(f"failed: {outcome.piece.label}\n{outcome.failure}", err=True)
@@ -118,25 +118,26 @@ def show_report(
     latex: Annotated[bool, typer.Option("--latex", help="Print the rows of the tables for LaTeX.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of what has been found so far, complete or not."""
+    """Write the report of what has been found so far, complete or not; of all datasets that have results."""
     import json
     import shlex
     from dataclasses import asdict
 
     from gspn.experiments.findings import Table
     from gspn.experiments.grids import read_grid
-    from gspn.experiments.protocols import contests
+    from gspn.experiments.protocols import columns_with_records, contests
     from gspn.experiments.records import Records
     from gspn.experiments.report import latex_rows, write_report
     from gspn.experiments.tables import findings
 
-    read = read_grid(experiment, grid)
+    read, records = read_grid(experiment, grid), Records(results)
+    data = data or columns_with_records(read, records)
     words = ["gspn", "experiment", "run", experiment, "--grid", grid]
     if set(data or read.data) != set(read.data):
         words += [word for name in data or () for word in ("--data", name)]
     words += [word for name in model or () for word in ("--model", name)]
     command = shlex.join(words)
-    found = findings(read, contests(read, data, model), Records(results), command)
+    found = findings(read, contests(read, data, model), records, command)
     folder = results / f"{experiment}-{Path(grid).stem}"
     write_report(found, folder)
     if latex:

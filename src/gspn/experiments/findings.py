@@ -9,11 +9,12 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Number:
-    """A mean over `runs` runs and their standard deviation (None of a single run)."""
+    """A mean over `count` runs, or folds, and their standard deviation (None of a single one)."""
 
     mean: float
     deviation: float | None = None
-    runs: int = 1
+    count: int = 1
+    unit: Literal["run", "fold"] = "run"
 
 
 @dataclass(frozen=True)

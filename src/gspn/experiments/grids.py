@@ -22,10 +22,9 @@ Models that embed have `head` and `head_search` as well. Unknown keys are refuse
 from __future__ import annotations
 
 import itertools
-import math
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -33,11 +32,18 @@ from typing import Any
 from gspn.columns import enumerate_briefly
 from gspn.errors import InputError
 from gspn.experiments.measures import MEASURES
+from gspn.experiments.published import PUBLISHED
 from gspn.experiments.sources import Source
 from gspn.experiments.systems import ABILITIES, EMBEDS, FILLS, PREDICTS, check_settings
+from gspn.experiments.toml_tables import read_table
+from gspn.models.arguments import check_choice, check_integer
 
 QUESTIONS = {"predict": PREDICTS, "fill": FILLS, "time": PREDICTS, "draw": FILLS}
 """What is asked, and what a system without a head must be able to do for that."""
+
+FIGURES = ("curves", "levels")
+SIZES = ("num_layers", "num_states", "num_graph_states")
+"""Settings of the models whose training steps are timed."""
 
 _SHIPPED = files("gspn.experiments") / "grids"
 
@@ -59,15 +65,43 @@ class Protocol:
     validation: float = 0.1
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        check_choice("division", self.division, ("published", "hold-out"))
+        check_integer("runs", self.runs, 0)
+        check_integer("seed", self.seed, 0)
+        for name, share in (("test", self.test), ("validation", self.validation)):
+            if not 0 < share < 1:
+                raise InputError(f"{name} must be a share above 0 and below 1, got {share}")
+
 
 @dataclass(frozen=True)
-class Entry:
+class Choice:
+    """Settings that are fixed and lists of those that are searched, of a system and of the head on its embeddings."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, Any] = field(default_factory=dict)
+    head: Mapping[str, Any] | None = None
+    head_search: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for fixed, searched in (("settings", "search"), ("head", "head_search")):
+            lists = getattr(self, searched)
+            for key, values in lists.items():
+                if not isinstance(values, list) or not values:
+                    raise InputError(f"every entry of {searched} must be a list of values, got {key} = {values!r}")
+            both = sorted({*(getattr(self, fixed) or ())} & {*lists})
+            if both:
+                raise InputError(f"{both[0]} is both in {fixed} and in {searched}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Choice):
     """A row of the table: a system and the configurations among which it is selected.
 
     data:
         The columns it takes part in (empty: all).
     instead:
-        By column, settings that replace those of `settings`, `search`, `head` and `head_search` there.
+        By column, what replaces single settings and lists there.
     runs:
         Final runs on each fold (None: as many as the protocol says).
     published:
@@ -75,24 +109,31 @@ class Entry:
     """
 
     system: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    search: Mapping[str, Any] = field(default_factory=dict)
-    head: Mapping[str, Any] | None = None
-    head_search: Mapping[str, Any] = field(default_factory=dict)
     data: tuple[str, ...] = ()
-    instead: Mapping[str, Any] = field(default_factory=dict)
+    instead: Mapping[str, Choice] = field(default_factory=dict)
     runs: int | None = None
     published: str | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.runs is not None:
+            check_integer("runs", self.runs, 0)
+        if self.head is None and self.head_search:
+            raise InputError("head_search needs a head, which may be empty")
+        for column, own in self.instead.items():
+            if self.head is None and (own.head is not None or own.head_search):
+                raise InputError(f"instead.{column} has a head, the row has none; that of the row may be empty")
+            hidden = sorted(({*own.settings} & {*self.search}) | ({*(own.head or ())} & {*self.head_search}))
+            if hidden:
+                raise InputError(f"instead.{column}: {hidden[0]} is searched; give a list with one value instead")
+
     def configurations(self, column: str) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
         """All pairs of model settings and head settings for a column; those of one model stand together."""
-        own = self.instead.get(column, {})
-        models = _combinations({**self.settings, **own.get("settings", {})}, {**self.search, **own.get("search", {})})
+        own = self.instead.get(column, Choice())
+        models = _combinations({**self.settings, **own.settings}, {**self.search, **own.search})
         if self.head is None:
             return [(settings, None) for settings in models]
-        heads = list(
-            _combinations({**self.head, **own.get("head", {})}, {**self.head_search, **own.get("head_search", {})})
-        )
+        heads = list(_combinations({**self.head, **(own.head or {})}, {**self.head_search, **own.head_search}))
         return [(settings, head) for settings in models for head in heads]
 
 
@@ -155,41 +196,94 @@ def parse_grid(text: str, name: str) -> Grid:
     for key in ("data", "models"):
         if not isinstance(table.get(key), dict) or not table[key]:
             raise InputError(f"grid {name}: there is no [{key}.NAME] in it")
-    protocol = _table(Protocol, table.pop("protocol", {}), f"grid {name}, [protocol]")
+    where = f"grid {name}"
+    protocol = read_table(Protocol, table.pop("protocol", {}), f"{where}, [protocol]")
     data = {
-        column: _table(Source, {"name": column, **entry}, f"grid {name}, [data.{column}]")
+        column: read_table(Source, {"name": column, **_table(entry, here)}, here)
         for column, entry in table.pop("data").items()
+        if (here := f"{where}, [data.{column}]")
     }
-    models = {row: _table(Entry, entry, f"grid {name}, [models.{row}]") for row, entry in table.pop("models").items()}
-    grid: Grid = _table(Grid, {**table, "protocol": protocol, "data": data, "models": models}, f"grid {name}")
-    _check(grid, f"grid {name}")
+    models = {row: _entry(entry, f"{where}, [models.{row}]") for row, entry in table.pop("models").items()}
+    grid: Grid = read_table(Grid, {**table, "protocol": protocol, "data": data, "models": models}, where)
+    _check(grid, where)
     return grid
 
 
+def _entry(table: Any, where: str) -> Entry:
+    table = dict(_table(table, where))
+    if "instead" in table:
+        table["instead"] = {
+            column: read_table(Choice, own, f"{where}, instead.{column}")
+            for column, own in _table(table["instead"], f"{where}, instead").items()
+        }
+    made: Entry = read_table(Entry, table, where)
+    return made
+
+
+def _table(table: Any, where: str) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise InputError(f"{where}: a table is expected, got {table!r}")
+    return table
+
+
 def _check(grid: Grid, where: str) -> None:
+    """What no table can know of itself."""
     if grid.question not in QUESTIONS:
         raise InputError(f"{where}: question must be one of {', '.join(QUESTIONS)}, got {grid.question!r}")
     _check_asked(grid, where)
-    if grid.protocol.division not in ("published", "hold-out"):
-        raise InputError(f"{where}: division must be 'published' or 'hold-out', got {grid.protocol.division!r}")
     if grid.measure not in MEASURES:
         raise InputError(f"{where}: there is no measure {grid.measure!r}; there are {', '.join(MEASURES)}")
+    if grid.question in ("predict", "fill") and (grid.question == "fill") != grid.measure.startswith("nll"):
+        raise InputError(f"{where}: the question '{grid.question}' is not judged by the measure {grid.measure!r}")
+    strangers = sorted({*grid.figures} - {*FIGURES})
+    if strangers:
+        raise InputError(f"{where}: figures can be {', '.join(FIGURES)}, got {strangers[0]!r}")
+    if grid.paper is not None and grid.paper not in PUBLISHED:
+        raise InputError(f"{where}: paper must be one of {', '.join(PUBLISHED)}, got {grid.paper!r}")
+    for column, source in grid.data.items():
+        if source.folds is not None and grid.protocol.division != "published":
+            raise InputError(f"{where}, [data.{column}]: folds are those of the division 'published'")
     for row, entry in grid.models.items():
-        here = f"{where}, [models.{row}]"
-        needed = QUESTIONS[grid.question] if entry.head is None else EMBEDS
-        strangers = sorted(({*entry.data} | {*entry.instead}) - {*grid.data})
-        if strangers:
-            raise InputError(f"{here}: there is no [data.{strangers[0]}]")
-        for column in entry.data or grid.data:
-            for settings, head in entry.configurations(column):
-                try:
-                    check_settings(entry.system, settings)
-                    if head is not None:
-                        _check_head(head)
-                except InputError as error:
-                    raise InputError(f"{here}: {error}") from error
-        if needed not in ABILITIES[entry.system]:
-            raise InputError(f"{here}: {entry.system} is not a system that {needed}")
+        try:
+            _check_entry(grid, entry)
+        except InputError as error:
+            raise InputError(f"{where}, [models.{row}]: {error}") from error
+
+
+def _check_entry(grid: Grid, entry: Entry) -> None:
+    strangers = sorted(({*entry.data} | {*entry.instead}) - {*grid.data})
+    if strangers:
+        raise InputError(f"there is no [data.{strangers[0]}]")
+    if entry.published is not None and entry.published not in PUBLISHED.get(grid.paper or "", {}):
+        raise InputError(f"published: the paper's table has no row {entry.published!r}")
+    # Columns that have nothing of their own have the same configurations: one of them is enough.
+    for column in {column if column in entry.instead else None: column for column in entry.data or grid.data}.values():
+        configurations = entry.configurations(column)
+        for settings, head in configurations:
+            check_settings(entry.system, settings)
+            if head is not None:
+                _check_head(head)
+            if "levels" in grid.figures and "num_layers" not in settings:
+                raise InputError("the figure 'levels' needs num_layers in settings or search")
+        if len({repr(one) for one in configurations}) < len(configurations):
+            raise InputError(f"the searches hold the same configuration twice for {column}")
+        if grid.question in ("time", "draw"):
+            _check_single(grid, entry, configurations)
+    if entry.head is not None and grid.question != "predict":
+        raise InputError(f"the question '{grid.question}' has no use for a head")
+    needed = QUESTIONS[grid.question] if entry.head is None else EMBEDS
+    if needed not in ABILITIES[entry.system]:
+        raise InputError(f"{entry.system} is not a system that {needed}")
+
+
+def _check_single(grid: Grid, entry: Entry, configurations: Sequence[tuple[dict[str, Any], Any]]) -> None:
+    """Questions without scores cannot select among configurations."""
+    if len(configurations) > 1 or not (grid.protocol.runs if entry.runs is None else entry.runs):
+        raise InputError(
+            f"the question '{grid.question}' takes one configuration, without search, and at least one run"
+        )
+    if grid.question == "time" and (entry.system != "SupervisedGSPN" or {*configurations[0][0]} != {*SIZES}):
+        raise InputError(f"the question 'time' takes SupervisedGSPN with the settings {', '.join(SIZES)} and no others")
 
 
 def _check_asked(grid: Grid, where: str) -> None:
@@ -198,8 +292,11 @@ def _check_asked(grid: Grid, where: str) -> None:
     if {key: type(value) for key, value in grid.asked.items()} != needed:
         wanted = ", ".join(f"{key} ({kind.__name__})" for key, kind in needed.items()) or "nothing"
         raise InputError(f"{where}, [asked]: the question '{grid.question}' needs {wanted}, got {dict(grid.asked)}")
+    if grid.asked.get("mask_seed", 0) < 0:
+        raise InputError(f"{where}, [asked]: mask_seed must be at least 0, got {grid.asked['mask_seed']}")
     for molecule in grid.asked.get("molecules", ()):
-        if not isinstance(molecule, dict) or {*molecule} != {"smiles", "edited"}:
+        texts = isinstance(molecule, dict) and all(isinstance(text, str) for text in molecule.values())
+        if not texts or {*molecule} != {"smiles", "edited"}:
             raise InputError(f"{where}, [asked]: a molecule has smiles and edited, got {molecule!r}")
 
 
@@ -207,9 +304,11 @@ def _check_head(head: Mapping[str, Any]) -> None:
     from gspn.attributes import Binary
     from gspn.predictors import DeepSets
 
+    if "seed" in head:
+        raise InputError("head: the seed is that of the run")
     try:
         DeepSets(Binary("any"), **head)
-    except TypeError as error:
+    except (InputError, TypeError) as error:
         raise InputError(f"head: {error}") from error
 
 
@@ -222,6 +321,8 @@ def _combinations(settings: Mapping[str, Any], search: Mapping[str, Any]) -> Ite
             place = made
             for part in above:
                 place = place.setdefault(part, {})
+                if not isinstance(place, dict):
+                    raise InputError(f"{part} must be a table, as {name} is searched; got {place!r}")
             place[last] = value
         yield _plain(made)
 
@@ -231,45 +332,3 @@ def _plain(settings: Any) -> Any:
     if isinstance(settings, Mapping):
         return {key: _plain(value) for key, value in settings.items()}
     return None if settings == "none" else settings
-
-
-def _table(cls: Any, table: Any, where: str) -> Any:
-    """A dataclass from a TOML table: known keys only, of the right kind, none of the needed ones missing."""
-    if not isinstance(table, dict):
-        raise InputError(f"{where}: a table is expected, got {table!r}")
-    known = {entry.name: entry for entry in fields(cls)}
-    unknown = sorted(set(table) - set(known))
-    if unknown:
-        raise InputError(f"{where}: unknown key {', '.join(unknown)}; known are {', '.join(known)}")
-    lacking = [
-        name
-        for name, entry in known.items()
-        if entry.default is MISSING and entry.default_factory is MISSING and name not in table
-    ]
-    if lacking:
-        raise InputError(f"{where}: {', '.join(lacking)} is missing")
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
-    for name, value in values.items():
-        _check_kind(str(known[name].type), name, value, where)
-    return cls(**values)
-
-
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "tuple": (tuple,),
-    "Mapping": (dict,),
-}
-
-
-def _check_kind(annotation: str, name: str, value: Any, where: str) -> None:
-    kind = annotation.split("[")[0].split(" ")[0]
-    wanted = _KINDS.get(kind)
-    if wanted is None:
-        return  # a dataclass made here
-    fits = isinstance(value, wanted) and not isinstance(value, bool)
-    if not fits or (isinstance(value, float) and not math.isfinite(value)):
-        raise InputError(f"{where}: {name} must be {annotation}, got {value!r}")
-    if name in ("search", "head_search") and not all(isinstance(values, list) and values for values in value.values()):
-        raise InputError(f"{where}: every entry of {name} must be a list of values")

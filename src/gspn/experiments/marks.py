@@ -49,9 +49,20 @@ def mean_and_deviation(number: Number, digits: int) -> tuple[str, str]:
     return write(number.mean, digits), "" if spread is None or math.isnan(spread) else write(spread, digits)
 
 
-def runs_of(table: Table) -> int:
-    """How many runs a number of ours is the mean of; where fewer have been made, the cell has to say so."""
-    return max((number.runs for row in table.rows for number in row.ours.values()), default=0)
+def counted(table: Table) -> str:
+    """What a complete number of ours is a mean over, as "10 folds"; empty where there is none."""
+    numbers = [number for row in table.rows for number in row.ours.values()]
+    return _count(max(numbers, key=lambda number: number.count)) if numbers else ""
+
+
+def counted_otherwise(number: Number, table: Table) -> str:
+    """What this one is a mean over where the caption says something else, else nothing: the cell has to say so."""
+    own = _count(number)
+    return "" if own == counted(table) else own
+
+
+def _count(number: Number) -> str:
+    return f"{number.count} {number.unit}{'s' * (number.count != 1)}"
 
 
 def has_published(table: Table) -> bool:
@@ -64,8 +75,9 @@ def published_in(table: Table, row: Row) -> bool:
 
 def caption(table: Table) -> str:
     """What the numbers are, and which are good."""
-    runs = runs_of(table)
-    spread = f"mean ± standard deviation of {runs} runs" if runs > 1 else "single runs" if runs else ""
+    over = counted(table)
+    kind = {"": "", "1 run": "single runs", "1 fold": "a single fold"}
+    spread = kind.get(over, f"mean ± standard deviation over {over}")
     better = f"{table.better} is better" if table.better else ""
     return ", ".join(filter(None, [table.measure, better, spread]))
 

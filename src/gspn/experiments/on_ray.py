@@ -6,16 +6,19 @@ has done; without one, records come back to the process that asked for them.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gspn.errors import MissingExtraError
+from gspn.errors import InputError, MissingExtraError
 from gspn.experiments.records import Record
 from gspn.experiments.running import Outcome
 from gspn.experiments.runs import Piece
 from gspn.experiments.work import attempt, memory_of
 
 _RETRIES = 2
+_log = logging.getLogger(__name__)
 
 
 class RayRunner:
@@ -41,6 +44,11 @@ class RayRunner:
             ray.init("local", num_cpus=(workers or 2) * threads, include_dashboard=False, log_to_driver=False)
         else:
             ray.init(address, log_to_driver=False)
+        try:
+            self._memory = largest_memory(ray.nodes(), threads)  # type: ignore[no-untyped-call]
+        except InputError:
+            ray.shutdown()
+            raise
         processors = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
         self.capacity = workers or max(1, processors // threads)
         self._perform = ray.remote(num_cpus=threads, max_retries=_RETRIES)(_task)
@@ -48,7 +56,15 @@ class RayRunner:
         self._at_work: dict[Any, Piece] = {}
 
     def submit(self, piece: Piece) -> None:
-        task = self._perform.options(memory=memory_of(piece), name=piece.label)
+        memory = memory_of(piece)
+        if memory > self._memory:
+            _log.warning(
+                "%s may need %.1f GB, which no node has; it is started on one of the largest (%.1f GB)",
+                piece.label,
+                memory / 1e9,
+                self._memory / 1e9,
+            )
+        task = self._perform.options(memory=min(memory, self._memory), name=piece.label)
         self._at_work[task.remote(piece, self._folder, self._commit, self._threads)] = piece
 
     def wait(self, seconds: float) -> list[Outcome]:
@@ -67,6 +83,21 @@ class RayRunner:
         except self._ray.exceptions.RayError as error:
             return Outcome(piece, failure=str(error))
         return Outcome(piece, records, failure)
+
+
+def largest_memory(nodes: Iterable[Mapping[str, Any]], threads: int) -> int:
+    """Bytes of the largest node with enough processors. A task that asks for more than a node has would wait for ever.
+
+    Memory is an estimate, of which a task may be given less; without its processors no task can work.
+    """
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    enough = [int(resources.get("memory", 0)) for resources in alive if resources.get("CPU", 0) >= threads]
+    if not enough:
+        most = max((int(resources.get("CPU", 0)) for resources in alive), default=0)
+        raise InputError(
+            f"no node of the Ray cluster has {threads} processors, the largest has {most}: use fewer threads"
+        )
+    return max(enough)
 
 
 def _task(piece: Piece, folder: Path, commit: str | None, threads: int) -> tuple[list[Record] | None, str | None]:

@@ -16,7 +16,15 @@ from markupsafe import Markup
 from gspn.columns import shorten
 from gspn.errors import InputError
 from gspn.experiments.findings import Findings, Number, Table
-from gspn.experiments.marks import Mark, caption, has_published, marks, mean_and_deviation, progress, runs_of
+from gspn.experiments.marks import (
+    Mark,
+    caption,
+    counted_otherwise,
+    has_published,
+    marks,
+    mean_and_deviation,
+    progress,
+)
 from gspn.experiments.report import figure_of, notes_of
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -29,8 +37,8 @@ class Cell:
     ours: tuple[str, str] | None
     published: tuple[str, str] | None
     mark: Mark | None
-    fewer_runs: int | None
-    """of how many runs, where these are fewer than elsewhere in the table"""
+    over: str
+    """how many runs or folds, where the caption says something else"""
 
 
 def page(findings: Findings) -> str:
@@ -74,15 +82,15 @@ def _part(part: Any, number: int) -> dict[str, Any]:
 
 
 def _cells(table: Table, index: int) -> Iterator[Cell]:
-    marked, runs, row = marks(table), runs_of(table), table.rows[index]
+    marked, row = marks(table), table.rows[index]
 
     def written(number: Number | None) -> tuple[str, str] | None:
         return None if number is None else mean_and_deviation(number, table.digits)
 
     for column in table.columns:
         ours = row.ours.get(column)
-        fewer = ours.runs if ours is not None and ours.runs < runs else None
-        yield Cell(written(ours), written(row.published.get(column)), marked.get((index, column)), fewer)
+        over = "" if ours is None else counted_otherwise(ours, table)
+        yield Cell(written(ours), written(row.published.get(column)), marked.get((index, column)), over)
 
 
 def inline_svg(svg: str, prefix: str, title: str) -> Markup:

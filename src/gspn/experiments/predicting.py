@@ -66,14 +66,15 @@ def _by_heads(runs: Sequence[Run], place: Path) -> list[Record]:
     training = parts.train[parts.labelled]
     embeddings = {name: model.embed(graphs) for name, graphs in [("train", training), *parts.judged()]}
     start = time.perf_counter()
-    heads = gspn.DeepSets.fit_many(
-        [{**(run.head or {}), "seed": run.seed} for run in runs],
-        embeddings["train"],
-        _labels(training),
-        validation=(embeddings["validation"], _labels(parts.validation)),
-        target=parts.target,
-        progress=False,
-    )
+    heads = [gspn.DeepSets(parts.target, **(run.head or {}), seed=run.seed) for run in runs]
+    for batch_size in dict.fromkeys(head.batch_size for head in heads):  # the same batches for all in one pass
+        gspn.DeepSets.fit_many(
+            [head for head in heads if head.batch_size == batch_size],
+            embeddings["train"],
+            _labels(training),
+            validation=(embeddings["validation"], _labels(parts.validation)),
+            progress=False,
+        )
     seconds["heads"] = time.perf_counter() - start
     return [
         {

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from gspn.errors import InputError
 from gspn.experiments.grids import Grid
-from gspn.experiments.measures import MEASURES
-from gspn.experiments.records import Record
+from gspn.experiments.measures import MEASURES, measure_of
+from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Run
 from gspn.experiments.sources import Division, fold_digest
 
@@ -90,6 +90,10 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
         if columns and column not in columns:
             continue
         dataset, digest = source.load(), source.digest()
+        if grid.question == "predict" and dataset.target is not None and measure_of(dataset.target) != grid.measure:
+            raise InputError(
+                f"{column} is judged by {measure_of(dataset.target)!r}, the grid's measure is {grid.measure!r}"
+            )
         for number, division in _divisions(grid, column, len(dataset.splits)):
             digests = (digest, fold_digest(division.of(dataset)))
             for row, entry in grid.models.items():
@@ -113,6 +117,18 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
                 runs = grid.protocol.runs if entry.runs is None else entry.runs
                 found.append(Contest(row, column, number, grid.measure, candidates, runs))
     return found
+
+
+def columns_with_records(grid: Grid, records: Records) -> list[str]:
+    """The columns of which some run has been made; data that nothing was made of need not be there."""
+    known = [(run["question"], {**run["data"], "digest": None}) for run in (record["run"] for record in records.all())]
+    likely = [name for name, source in grid.data.items() if (grid.question, source.spec() | {"digest": None}) in known]
+    made = {
+        contest.column
+        for contest in (contests(grid, likely) if likely else ())
+        if any(records.get(run.key) is not None for run in contest.known(records.get))
+    }
+    return [name for name in likely if name in made]
 
 
 def _divisions(grid: Grid, column: str, published: int) -> list[tuple[int, Division]]:

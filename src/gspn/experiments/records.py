@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,11 @@ class Records:
                 raise InputError(f"{path} is damaged ({error}); remove it, and its run is made again") from error
         return self._read[key]
 
+    def at_once(self) -> Callable[[str], Record | None]:
+        """`get` as of now: one look at the folder, whoever wrote into it, and not one for every key that is missing."""
+        there = set(self._keys())
+        return lambda key: self.get(key) if key in self._read or key in there else None
+
     def put(self, record: Mapping[str, Any]) -> None:
         path = self._path(record["key"])
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,9 +61,14 @@ class Records:
         self._path(key).unlink(missing_ok=True)
         self._read.pop(key, None)
 
-    def datasets(self) -> set[str]:
-        """Names of all datasets that there are records of."""
-        return {json.loads(path.read_text())["run"]["data"]["name"] for path in self.folder.glob("records/*/*.json")}
+    def all(self) -> Iterator[Record]:
+        for key in self._keys():
+            if (record := self.get(key)) is not None:
+                yield record
+
+    def _keys(self) -> Iterator[str]:
+        for _, _, names in os.walk(self.folder / "records"):
+            yield from (name.removesuffix(".json") for name in names if name.endswith(".json"))
 
     def _path(self, key: str) -> Path:
         return self.folder / "records" / key[:2] / f"{key}.json"

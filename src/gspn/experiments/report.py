@@ -13,12 +13,12 @@ from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, Ta
 from gspn.experiments.marks import (
     Mark,
     caption,
+    counted_otherwise,
     has_published,
     marks,
     mean_and_deviation,
     progress,
     published_in,
-    runs_of,
 )
 from gspn.plots.charts import Curve, curves
 from gspn.plots.files import save_figure, svg_text
@@ -37,17 +37,22 @@ _LATEX = {
 def write_report(findings: Findings, folder: str | Path) -> Path:
     """Write report.md, report.html and the figures into the folder; give the path of the page.
 
-    Every file is replaced as a whole. The text comes after the figures that it shows.
+    Every file is replaced as a whole. The text comes after the figures that it shows; those of an earlier report that
+    it does not show any more go last.
     """
     from gspn.experiments.page import page
 
     folder = Path(folder)
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    shown = set()
     for part, name in zip(findings.parts, figure_names(findings), strict=True):
         if (figure := figure_of(part)) is not None:
-            save_figure(figure, folder / FIGURES / name)
+            shown.add(save_figure(figure, folder / FIGURES / name))
     replace_file(folder / "report.md", markdown(findings).encode())
     replace_file(folder / "report.html", page(findings).encode())
+    for left in {*(folder / FIGURES).glob("*.svg")} - shown:
+        if left.is_file():
+            left.unlink()
     return folder / "report.html"
 
 
@@ -122,7 +127,7 @@ def _markdown_table(table: Table) -> Iterator[str]:
     if not table.rows or not table.columns:
         yield "No results yet."
         return
-    marked, runs = marks(table), runs_of(table)
+    marked = marks(table)
     lines = [["", *map(_plain, table.columns)], [":--", *["--:"] * len(table.columns)]]
     for number, row in enumerate(table.rows):
         cells = []
@@ -130,7 +135,8 @@ def _markdown_table(table: Table) -> Iterator[str]:
             ours = "–"
             if column in row.ours:
                 ours = _marked(_in_words(row.ours[column], table.digits), marked.get((number, column)))
-                ours += _fewer(row.ours[column], runs)
+                if over := counted_otherwise(row.ours[column], table):
+                    ours += f" <sub>({over})</sub>"
             beside = ""
             if column in row.published:
                 beside = f"<br><sub>paper {_in_words(row.published[column], table.digits)}</sub>"
@@ -143,10 +149,6 @@ def _markdown_table(table: Table) -> Iterator[str]:
 
 def _marked(text: str, mark: Mark | None) -> str:
     return f"**{text}**" if mark == "best" else f"<u>{text}</u>" if mark == "second" else text
-
-
-def _fewer(number: Number, runs: int) -> str:
-    return "" if number.runs >= runs else f" <sub>({number.runs} run{'s' * (number.runs != 1)})</sub>"
 
 
 def _key(table: Table, any_marks: bool) -> str:

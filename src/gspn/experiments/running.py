@@ -101,14 +101,15 @@ class Survey:
 
 def survey(contests: Iterable[Contest], records: Records) -> Survey:
     """Final runs are known once their selection is complete; until then they are planned and not yet to be done."""
+    find = records.at_once()
     known: dict[str, Run] = {}
     to_come = 0
     for contest in contests:
-        own = {run.key: run for run in contest.known(records.get)}
+        own = {run.key: run for run in contest.known(find)}
         known |= own
-        if not contest.is_hopeless(records.get):
+        if not contest.is_hopeless(find):
             to_come += contest.planned - len(own)
-    todo = [run for key, run in known.items() if records.get(key) is None]
+    todo = [run for key, run in known.items() if find(key) is None]
     return Survey(todo, len(known) - len(todo), len(known) + to_come)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,12 +45,10 @@ class Run:
 
     def identity(self) -> dict[str, Any]:
         """All that decides its numbers, as plain JSON."""
-        source = asdict(self.source)
-        del source["folds"]  # which folds are run is no part of a run
         return {
             "version": RESULTS_VERSION,
             "question": self.question,
-            "data": source | {"digest": self.digests[0]},
+            "data": self.source.spec() | {"digest": self.digests[0]},
             "division": self.division.spec() | {"digest": self.digests[1]},
             "model": self.model,
             "settings": dict(self.settings),

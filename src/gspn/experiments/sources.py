@@ -17,6 +17,7 @@ from gspn.errors import InputError
 from gspn.graphs import GraphDataset
 from gspn.graphs.draws import keyed_generator
 from gspn.graphs.splits import Fold, holdout
+from gspn.models.arguments import check_integer
 
 _LABELS = 1
 """Names the stream of random numbers that chooses which training graphs keep their labels."""
@@ -40,8 +41,19 @@ class Source:
     folds: tuple[int, ...] | None = None
     labels: int | None = None
 
+    def __post_init__(self) -> None:
+        for name, number in (("graphs", self.graphs), ("labels", self.labels)):
+            if number is not None:
+                check_integer(name, number, 1)
+        if self.folds is not None and (not self.folds or min(self.folds) < 0 or len({*self.folds}) < len(self.folds)):
+            raise InputError(f"folds must be different numbers from 0 on, got {list(self.folds)}")
+
     def load(self) -> GraphDataset:
         return _loaded(self.name, json.dumps(self.options, sort_keys=True), self.graphs)
+
+    def spec(self) -> dict[str, Any]:
+        """What decides the numbers of its runs; which folds are run does not."""
+        return {"name": self.name, "options": dict(self.options), "graphs": self.graphs, "labels": self.labels}
 
     def digest(self) -> str:
         """A fingerprint of the graphs and of what their columns and targets mean."""

@@ -67,6 +67,8 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     if name in _NETWORKS or name in _ENCODERS:
         taken.add("network")
         inner = set(inspect.signature(getattr(baselines, name)).parameters)
+        if not isinstance(settings.get("network", {}), Mapping):
+            raise InputError(f"network must be a table of settings of {name}, got {settings['network']!r}")
     for key, allowed in ((settings, taken), (settings.get("network", {}), inner)):
         unknown = sorted(set(key) - allowed)
         if unknown:

@@ -15,7 +15,7 @@ from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Record, Records
 from gspn.experiments.running import survey
 from gspn.experiments.runs import Run, digest
-from gspn.plots.molecules import draw_molecules
+from gspn.plots.molecules import draw_molecules, read_molecule
 
 
 def findings(grid: Grid, contests: Sequence[Contest], records: Records, command: str) -> Findings:
@@ -32,7 +32,7 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
     if grid.question == "time":
         parts.append(_times(grid, contests, records))
     elif grid.question == "draw":
-        parts += _pictures(made)
+        parts += _pictures(contests, records)
     elif grid.protocol.runs:
         shown = ("nll per vertex", "nll per entry") if grid.question == "fill" else (grid.measure,)
         parts += [_table(grid, contests, records, measure) for measure in shown]
@@ -63,7 +63,7 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
             scores = [_test_scores(contest, records, measure) for contest in folds]
             complete = [found for found in scores if found]
             if complete:
-                ours[column] = _number(complete, shown.factor)
+                ours[column] = _number(complete, len(folds), shown.factor)
             if complete and len(complete) < len(folds):
                 notes.append(f"{name} on {column}: {len(complete)} of {len(folds)} folds")
         rows.append(Row(name, ours, paper.get(grid.models[name].published or name, {})))
@@ -94,22 +94,38 @@ def _times(grid: Grid, contests: Sequence[Contest], records: Records) -> Table:
     )
 
 
-def _pictures(made: Sequence[Record]) -> list[Picture]:
+def _pictures(contests: Sequence[Contest], records: Records) -> list[Picture]:
     """Each molecule before and after, with the relative change of its atoms' log-likelihoods."""
     return [
-        Picture(
-            f"{change['smiles']} → {change['edited']}",
-            draw_molecules(
-                [change["smiles"], change["edited"]],
-                [[0.0] * len(change["relative"]), change["relative"]],
-                label="relative change",
-                titles=["before", "after"],
-            ),
-            (f"Change of the molecule's total log-likelihood: {sum(change['change']):+.2f} nats.",),
-        )
-        for record in made
-        for change in record.get("changes", ())
+        _picture(change, f" ({contest.row} on {contest.column})" if len(contests) > 1 else "")
+        for contest in contests
+        for run in contest.finals(records.get)
+        for change in (records.get(run.key) or {}).get("changes", ())
     ]
+
+
+def _picture(change: Mapping[str, Any], by_whom: str) -> Picture:
+    before, after = change["smiles"], change["edited"]
+    pairs = zip(read_molecule(before).GetAtoms(), read_molecule(after).GetAtoms(), strict=True)
+    replaced = dict.fromkeys((old.GetSymbol(), new.GetSymbol()) for old, new in pairs)
+    swaps = [(old, new) for old, new in replaced if old != new]
+    title = (
+        f"{', '.join(f'{old} replaced by {new}' for old, new in swaps)} in {before}" if swaps else f"{before} edited"
+    )
+    drawing = draw_molecules(
+        [before, after],
+        [[0.0] * len(change["relative"]), change["relative"]],
+        label="relative change",
+        titles=[
+            f"{when}: {', '.join(dict.fromkeys(pair[side] for pair in swaps))}" if swaps else when
+            for side, when in enumerate(("before", "after"))
+        ],
+    )
+    notes = (
+        f"After the change: {after}.",
+        f"Change of the molecule's total log-likelihood: {sum(change['change']):+.2f} nats.",
+    )
+    return Picture(title + by_whom, drawing, notes)
 
 
 def _test_scores(contest: Contest, records: Records, measure: str) -> list[float]:
@@ -131,11 +147,11 @@ def _failures(contests: Sequence[Contest], records: Records) -> Iterable[str]:
             yield f"{where}: {failed} of {contest.runs} final runs failed and are left out."
 
 
-def _number(scores: Sequence[Sequence[float]], factor: float) -> Number:
-    """Over folds where there are several, the runs of a fold averaged; else over the runs of the only one."""
-    values = [factor * statistics.mean(runs) for runs in scores] if len(scores) > 1 else [factor * v for v in scores[0]]
+def _number(scores: Sequence[Sequence[float]], folds: int, factor: float) -> Number:
+    """Over folds where several are planned, the runs of each averaged first; else over the runs of the only one."""
+    values = [factor * statistics.mean(runs) for runs in scores] if folds > 1 else [factor * v for v in scores[0]]
     deviation = statistics.stdev(values) if len(values) > 1 else None
-    return Number(statistics.mean(values), deviation, len(values))
+    return Number(statistics.mean(values), deviation, len(values), "fold" if folds > 1 else "run")
 
 
 def _levels(grid: Grid, contests: Sequence[Contest], records: Records) -> list[Chart]:

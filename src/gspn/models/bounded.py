@@ -29,7 +29,7 @@ from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.ranges import bytes_per_vertex, level_over_ranges, row_width
 from gspn.models.compatibility import check_stored, check_values
 from gspn.models.shards import DESCRIPTION, FORMAT, Shards, check_format, read_description
-from gspn.training.files import replace_file
+from gspn.training.files import PARTIAL, replace_file
 
 _log = logging.getLogger(__name__)
 
@@ -83,6 +83,8 @@ def evaluate_stored(
             _describe(shards, wanted, finished=False)
             _run(hierarchy, graph, shards, progress)
             _describe(shards, wanted, finished=True)
+            for left in folder.glob(PARTIAL):  # by a run that was killed
+                left.unlink()
         shutil.rmtree(folder / WORK, ignore_errors=True)
     return shards
 
@@ -103,8 +105,8 @@ def _finished(folder: Path, identity: Mapping[str, Any]) -> bool:
     """Whether the folder holds this very run, finished; a folder that holds anything else is refused."""
     found = read_description(folder)
     if found is None:
-        strange = [path.name for path in folder.iterdir() if path.name != WORK] if folder.is_dir() else []
-        strange = [name for name in strange if name != f".{DESCRIPTION}.partial"]
+        there = list(folder.iterdir()) if folder.is_dir() else []
+        strange = [path.name for path in there if path.name != WORK and not path.match(PARTIAL)]
         if strange or (folder.exists() and not folder.is_dir()):
             raise CheckpointError(f"{folder} is in use ({sorted(strange)[:3]}); results need a folder of their own")
         return False

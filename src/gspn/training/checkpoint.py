@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gspn.errors import CheckpointError
-from gspn.training.files import digest, misfits, read_tensors, replace_file, tensor_bytes
+from gspn.training.files import digest, misfits, read_tensors, remove_leftovers, replace_file, tensor_bytes
 
 FORMAT = 1
 
@@ -45,6 +45,7 @@ class Checkpoint:
         self, module: nn.Module, optimizer: torch.optim.Optimizer
     ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """Put the kept state back; gives the best weights and the progress, or None where nothing is kept yet."""
+        remove_leftovers(self.path)
         if not self.path.exists():
             return None
         tensors, note = read_tensors(self.path)

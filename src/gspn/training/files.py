@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +18,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from gspn.errors import CheckpointError
+
+PARTIAL = ".*.????????.partial"
+"""What files are called while they are being written."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -34,11 +40,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _placing(path: Path) -> Iterator[Path]:
-    """A hidden file beside `path` that takes its place at the end.
+    """A hidden file beside `path` that takes its place at the end; every writer has its own.
 
     Ctrl-C and errors leave nothing behind; a kill may leave the hidden file.
     """
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         yield partial
         os.replace(partial, path)
@@ -46,6 +52,14 @@ def _placing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what killed writers of this file have left: hidden files that nobody has written to for an hour."""
+    for left in path.parent.glob(f".{escape(path.name)}.????????.partial"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > 3600:
+                left.unlink()
 
 
 def write_through(path: Path, content: bytes) -> None:

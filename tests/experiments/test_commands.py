@@ -1,0 +1,81 @@
+"""The commands: a report shows all that has been made, in however many steps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_experiments import Here
+
+from gspn.cli.experiment import run_experiment, show_report
+
+GRID = """
+title = "Gaps in pieces"
+question = "fill"
+measure = "nll per vertex"
+[protocol]
+division = "hold-out"
+runs = 1
+[asked]
+mask_seed = 0
+[data]
+first = { name = "TOY" }
+second = { name = "TOY", graphs = 30 }
+third = { name = "TOY", graphs = 20 }
+absent = { name = "ABSENT" }
+[models.Gaussian]
+system = "GSPN"
+settings = { num_layers = 1, num_states = 1, epochs = 0 }
+[models.GMM]
+system = "GSPN"
+settings = { num_layers = 1, num_states = 2, epochs = 1 }
+"""
+
+
+@pytest.fixture
+def grid(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("gspn.experiments.local.LocalRunner", lambda folder, **settings: Here(folder))
+    path = tmp_path / "pieces.toml"
+    path.write_text(GRID)
+    return str(path)
+
+
+def shown(text: str) -> tuple[str, list[str], dict[str, list[str]]]:
+    """The command that makes all this, the columns, and which columns each row has numbers in."""
+    found: dict[str, Any] = json.loads(text)
+    table = found["parts"][0]
+    return found["command"], table["columns"], {row["label"]: list(row["ours"]) for row in table["rows"]}
+
+
+def test_a_report_shows_all_columns_that_have_been_made(
+    grid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, command = tmp_path / "results", f"gspn experiment run toy --grid {grid}"
+    run_experiment("toy", grid, data=["second"], results=results, quiet=True, as_json=True)
+    assert shown(capsys.readouterr().out) == (
+        f"{command} --data second",
+        ["second"],
+        {"Gaussian": ["second"], "GMM": ["second"]},
+    )
+    run_experiment("toy", grid, data=["first"], model=["Gaussian"], results=results, quiet=True, as_json=True)
+    both = (
+        f"{command} --data first --data second",
+        ["first", "second"],
+        {"Gaussian": ["first", "second"], "GMM": ["second"]},
+    )
+    assert shown(capsys.readouterr().out) == both
+    show_report("toy", grid, results=results, as_json=True)
+    assert shown(capsys.readouterr().out) == both
+    show_report("toy", grid, data=["third"], results=results, as_json=True)
+    assert shown(capsys.readouterr().out) == (f"{command} --data third", ["third"], {"Gaussian": [], "GMM": []})
+
+
+def test_records_of_other_models_make_no_column(grid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results, other = tmp_path / "results", tmp_path / "other.toml"
+    other.write_text(GRID.replace("epochs = 1", "epochs = 2").replace("mask_seed = 0", "mask_seed = 1"))
+    run_experiment("toy", str(other), data=["first"], results=results, quiet=True)
+    capsys.readouterr()
+    run_experiment("toy", grid, data=["second"], results=results, quiet=True, as_json=True)
+    assert shown(capsys.readouterr().out)[1] == ["second"]
