@@ -143,6 +143,7 @@ def test_settings_of_a_column_replace_those_of_the_row() -> None:
         ('["curves"]', '["curve"]', "figures can be curves, levels, got 'curve'"),
         ('["curves"]', '["levels"]', "[models.Constant]: the figure 'levels' needs num_layers"),
         ('["curves"]', '["curves"]\npaper = "the other"', "paper must be one of scarce supervision,"),
+        ('["curves"]', '["curves"]\nagainst = "GMM"', "against must be one of Constant, GSPN_S, GSPN_U+DS, got 'GMM'"),
         ('["curves"]', '["curves"]\nnotes = [3]', "notes must be tuple[str, ...], got [3]"),
         ('measure = "accuracy"', 'measure = "nll per entry"', "is not judged by the measure 'nll per entry'"),
         ('system = "Constant"', 'system = "Constant"\nruns = -1', "[models.Constant]: runs must be"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from small_experiments import FILL, PREDICT
 
 from gspn.experiments.findings import Chart, Number, Picture, Table
 from gspn.experiments.grids import Grid, parse_grid
+from gspn.experiments.marks import caption
 from gspn.experiments.protocols import Contest, contests
 from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Records
@@ -55,6 +57,31 @@ def test_over_folds_the_runs_of_each_are_averaged_first(toy: Path, tmp_path: Pat
         assert (number.count, number.unit) == (2, "fold")
     assert table.better == "higher"
     assert table.notes == ()
+
+
+@pytest.mark.parametrize("text", [PREDICT, FILL])
+def test_margins_are_positive_where_a_row_is_better(text: str, toy: Path, tmp_path: Path) -> None:
+    grid, records = parse_grid(text.replace("[data.TOY]", '[data.ethanol]\nname = "TOY"'), "toy"), Records(tmp_path)
+    base, better = list(grid.models)[:2]
+    planned = contests(grid, rows=[base, better])
+    score = {("predict", base): 0.5, ("predict", better): 0.75, ("fill", base): 3.0, ("fill", better): 2.75}
+    for one in planned:
+        found = {grid.measure: score[grid.question, one.row], "nll per entry": 1.0}
+        for run in one.candidates:
+            put(records, run, {"validation": found})
+        for run in one.finals(Records(tmp_path).get):
+            put(records, run, {"validation": found, "test": found})
+    parts = findings(replace(grid, against=base), planned, Records(tmp_path), "").parts
+    (margins,) = (part for part in parts if isinstance(part, Table) and part.title == f"Margins over {base}")
+    (row,) = margins.rows
+    assert row.label == better
+    assert row.ours["ethanol"].mean == pytest.approx(25.0 if grid.question == "predict" else 0.25)
+    assert row.ours["ethanol"].deviation is None
+    assert "means over 2" in caption(margins)
+    if grid.question == "fill":
+        assert row.published["ethanol"].mean == pytest.approx(5.72 - 3.81)
+    alone = findings(replace(grid, against=base), contests(grid, rows=[base]), Records(tmp_path), "").parts
+    assert not any(part.title.startswith("Margins") for part in alone)
 
 
 def test_of_one_fold_the_runs_vary(toy: Path, tmp_path: Path) -> None:

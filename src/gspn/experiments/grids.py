@@ -147,6 +147,8 @@ class Grid:
         What the question itself needs to know: for "fill" the `mask_seed`, for "draw" the `molecules`.
     paper:
         The published table that stands beside ours.
+    against:
+        The row whose mean the others' are held against, in a table of margins.
     figures:
         "curves" of the validation loss, scores against "levels".
     """
@@ -159,6 +161,7 @@ class Grid:
     measure: str
     asked: Mapping[str, Any] = field(default_factory=dict)
     paper: str | None = None
+    against: str | None = None
     figures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -240,6 +243,8 @@ def _check(grid: Grid, where: str) -> None:
         raise InputError(f"{where}: figures can be {', '.join(FIGURES)}, got {strangers[0]!r}")
     if grid.paper is not None and grid.paper not in PUBLISHED:
         raise InputError(f"{where}: paper must be one of {', '.join(PUBLISHED)}, got {grid.paper!r}")
+    if grid.against is not None and grid.against not in grid.models:
+        raise InputError(f"{where}: against must be one of {', '.join(grid.models)}, got {grid.against!r}")
     for column, source in grid.data.items():
         if source.folds is not None and grid.protocol.division != "published":
             raise InputError(f"{where}, [data.{column}]: folds are those of the division 'published'")

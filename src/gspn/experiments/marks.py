@@ -65,6 +65,10 @@ def _count(number: Number) -> str:
     return f"{number.count} {number.unit}{'s' * (number.count != 1)}"
 
 
+def _has_deviations(table: Table) -> bool:
+    return any(number.deviation is not None for row in table.rows for number in row.ours.values())
+
+
 def has_published(table: Table) -> bool:
     return any(column in row.published for row in table.rows for column in table.columns)
 
@@ -76,8 +80,9 @@ def published_in(table: Table, row: Row) -> bool:
 def caption(table: Table) -> str:
     """What the numbers are, and which are good."""
     over = counted(table)
+    shown = "mean ± standard deviation" if _has_deviations(table) else "means"
     kind = {"": "", "1 run": "single runs", "1 fold": "a single fold"}
-    spread = kind.get(over, f"mean ± standard deviation over {over}")
+    spread = kind.get(over, f"{shown} over {over}")
     better = f"{table.better} is better" if table.better else ""
     return ", ".join(filter(None, [table.measure, better, spread]))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, Row, Table
@@ -35,7 +36,8 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
         parts += _pictures(contests, records)
     elif grid.protocol.runs:
         shown = ("nll per vertex", "nll per entry") if grid.question == "fill" else (grid.measure,)
-        parts += [_table(grid, contests, records, measure) for measure in shown]
+        tables = [_table(grid, contests, records, measure) for measure in shown]
+        parts += [*tables, *_margins(tables[0], grid.against)]
     if "levels" in grid.figures:
         parts += _levels(grid, contests, records)
     if "curves" in grid.figures:
@@ -68,6 +70,29 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
                 notes.append(f"{name} on {column}: {len(complete)} of {len(folds)} folds")
         rows.append(Row(name, ours, paper.get(grid.models[name].published or name, {})))
     return Table(shown.title, shown.label, shown.better, columns, tuple(rows), shown.digits, tuple(notes))
+
+
+def _margins(table: Table, against: str | None) -> list[Table]:
+    """By how much the means of all other rows are better than that of the row `against`, ours and the paper's."""
+    base = next((row for row in table.rows if row.label == against), None)
+    others = [row for row in table.rows if row is not base]
+    if base is None or not others:
+        return []
+    sign = 1 if table.better == "higher" else -1
+    rows = [
+        Row(row.label, _margin(row.ours, base.ours, sign), _margin(row.published, base.published, sign))
+        for row in others
+    ]
+    measure = f"by how much the {table.title} is better than that of {against}"
+    return [Table(f"Margins over {against}", measure, "higher", table.columns, tuple(rows), table.digits)]
+
+
+def _margin(numbers: Mapping[str, Number], others: Mapping[str, Number], sign: int) -> dict[str, Number]:
+    return {
+        column: replace(number, mean=sign * (number.mean - others[column].mean), deviation=None)
+        for column, number in numbers.items()
+        if column in others
+    }
 
 
 def _times(grid: Grid, contests: Sequence[Contest], records: Records) -> Table:
@@ -231,5 +256,6 @@ def _made_with(made: Sequence[Record]) -> dict[str, str]:
     shown = {name: ", ".join(values) for name, values in kinds.items()}
     # Heads of one model were trained together, and each of their records has the time of all.
     together = {digest({**record["run"], "head": None}): record for record in made}
-    hours = sum(sum(record["seconds"].values()) for record in together.values()) / 3600
-    return shown | {"training time": f"{hours:.1f} hours of one process"}
+    seconds = sum(sum(record["seconds"].values()) for record in together.values())
+    took = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{math.ceil(seconds / 60)} minutes"
+    return shown | {"training time": f"{took} of one process"}
