@@ -219,6 +219,31 @@ def test_a_killed_run_goes_on_and_repeats_nothing(
     assert "8 of 8 training runs" in done.stdout
 
 
+@pytest.mark.parametrize(("memory", "warned"), [(500, False), (2**50, True)])
+def test_tasks_that_may_need_too_much_are_started_with_a_warning(
+    planned: list[Contest],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    memory: int,
+    warned: bool,
+) -> None:
+    asked: list[int] = []
+
+    def options(memory: int, name: str) -> Any:
+        asked.append(memory)
+        return SimpleNamespace(remote=lambda *task: "its reference")
+
+    runner: Any = object.__new__(RayRunner)  # without a cluster
+    runner._perform, runner._memory, runner._at_work = SimpleNamespace(options=options), 1000, {}
+    runner._folder = runner._commit = runner._threads = None
+    monkeypatch.setattr("gspn.experiments.on_ray.memory_of", lambda piece: memory)
+    piece = Piece(planned[0].candidates)
+    runner.submit(piece)
+    assert asked == [min(memory, 1000)]
+    assert runner._at_work == {"its reference": piece}
+    assert ("which no node has" in caplog.text) == warned
+
+
 def test_tasks_of_a_cluster_ask_for_no_more_than_a_node_has() -> None:
     def node(cpus: int, memory: float, alive: bool = True) -> dict[str, Any]:
         return {"Alive": alive, "Resources": {"CPU": float(cpus), "memory": memory}}
@@ -232,14 +257,9 @@ def test_tasks_of_a_cluster_ask_for_no_more_than_a_node_has() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_ray_finds_the_same_and_a_dead_worker_costs_its_own_task(
-    planned: list[Contest],
-    undisturbed: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    planned: list[Contest], undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     ray = pytest.importorskip("ray")
-    monkeypatch.setattr("gspn.experiments.on_ray.memory_of", lambda piece: 2**50)  # nobody has that much
     runner = RayRunner(tmp_path / "ray", workers=2)
     killed: list[int] = []
 
@@ -256,7 +276,6 @@ def test_ray_finds_the_same_and_a_dead_worker_costs_its_own_task(
         runner.close()
     assert killed
     assert found(tmp_path / "ray") == undisturbed
-    assert "which no node has" in caplog.text
 
 
 def _ray_workers(ray: Any) -> list[int]:
