@@ -2,7 +2,7 @@
 
 What is computed stands in `upward` and `downward`; here is what they work on. Results depend on the batch and the
 number of threads, not on which thread is faster: sums over vertices are made part by part and added in order.
-Differentiable once; who needs second derivatives asks for the reference.
+Differentiable once; who needs second derivatives asks for the reference (`once`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import torch
 from numba.core import event
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from gspn.graphs.assembly import compiled
 from gspn.graphs.batch import Batch
@@ -25,6 +24,7 @@ from gspn.kernels.contract import Levels
 from gspn.kernels.downward import Given, downward
 from gspn.kernels.lanes import WIDTH
 from gspn.kernels.layout import Plan, Sizes, divide
+from gspn.kernels.once import once_differentiable
 from gspn.kernels.threads import Team, team
 from gspn.kernels.upward import Climbed, upward
 
@@ -112,7 +112,7 @@ class _Climb(torch.autograd.Function):
         ctx: Any, log_density: Tensor, prior: Tensor, transitions: Tensor, done: _Done
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        # Kept for torch's sake, which then notices if somebody changes them before the way down.
+        # So that torch notices if somebody changes them before the way down, or differentiates the gradients by them.
         ctx.save_for_backward(log_density, prior, transitions)
         ctx.done = done
         levels, states, wide, _ = done.sizes

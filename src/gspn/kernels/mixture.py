@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from gspn.graphs.assembly import compiled
 from gspn.kernels.lanes import WIDTH, exp_negative, fill, larger, largest, load, store, total
+from gspn.kernels.once import once_differentiable
 
 
 def log_mixture(log_prior: Tensor, log_density: Tensor, evidence: Tensor | None, y: Tensor) -> Tensor:
@@ -32,6 +32,7 @@ class _Mixture(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, log_prior: Tensor, log_density: Tensor, number: Any, y: Any) -> Tensor:
         log_prob, posterior = _mix(_rows(log_prior), _rows(log_density), number, y)
+        ctx.save_for_backward(log_prior, log_density)
         ctx.posterior, ctx.number, ctx.num_densities = posterior, number, len(log_density)
         return torch.from_numpy(log_prob)
 
