@@ -28,6 +28,7 @@ from gspn.errors import InputError, NotFittedError
 from gspn.graphs import GraphDataset
 from gspn.models.arguments import check_choice
 from gspn.models.gspn import GSPN
+from gspn.queries.chunks import chunk_size
 from gspn.queries.conditional import roots
 from gspn.queries.missing import HOW
 
@@ -274,7 +275,7 @@ def _spreads(model: GSPN, dataset: GraphDataset, x: Tensor, level: float) -> dic
     found: dict[str, NDArray[Any]] = {name: np.full(x.shape, np.nan) for name in _SPREAD}
     found["likely"] = np.full(x.shape, None, dtype=object)
     first = 0
-    for batch in dataset.chunks(model._chunk_size()):
+    for batch in dataset.chunks(chunk_size(model.hierarchy)):
         missing = ~batch.observed
         vertices = missing.any(1).nonzero().squeeze(1)
         given = roots(model.hierarchy, batch, vertices, missing[vertices])

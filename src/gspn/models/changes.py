@@ -15,6 +15,7 @@ from gspn.graphs.edits import edit
 from gspn.hierarchy.objectives import COPIES_AT_ONCE
 from gspn.models.compatibility import check_magnitudes, check_values
 from gspn.models.questions import Graphs, Questions, Vertices
+from gspn.queries.chunks import chunk_size
 from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
 
 
@@ -78,7 +79,7 @@ class WhatIfQuestions(Questions):
         column, codes = replacements_of(self.schema, attribute, values)
         self._require_fitted()
         check_values(self.hierarchy, column, codes)
-        budget = min(self._chunk_size(), COPIES_AT_ONCE)
+        budget = min(chunk_size(self.hierarchy), COPIES_AT_ONCE)
         return self._ask(
             graphs,
             lambda batch, numbers: what_if_all(self.hierarchy, batch, column, codes, numbers, leave_one_out, budget),

@@ -322,7 +322,7 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         if not is_cheap(validation, self.num_layers, VALIDATION_ROOTS, settings["seed"]):
             _log.info("the leave-one-out NLL of the validation graphs is not computed, it would take long")
             return {}
-        nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"], self._chunk_size())
+        nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"])
         return {} if math.isnan(nll) else {"leave_one_out_nll": nll}
 
     def _scores_to_keep(self, training: GraphDataset, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -332,8 +332,7 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         if not is_cheap(training, self.num_layers, SCORED_VERTICES, settings["seed"]):
             _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
             return {}
-        chunk = self._chunk_size()
-        return {"training_scores": training_scores(self.hierarchy, training, SCORED_VERTICES, settings["seed"], chunk)}
+        return {"training_scores": training_scores(self.hierarchy, training, SCORED_VERTICES, settings["seed"])}
 
     # From graphs to batches and evaluations: the differentiable way.
 

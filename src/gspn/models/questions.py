@@ -19,18 +19,13 @@ from gspn.hierarchy import Hierarchy
 from gspn.models.arguments import check_choice, check_integer
 from gspn.models.compatibility import check_magnitudes
 from gspn.queries import missing
+from gspn.queries.chunks import chunk_size
 from gspn.queries.conditional import conditional, conditional_of_one
 from gspn.queries.likelihood import log_likelihood, log_prob_hidden
 from gspn.queries.pseudo_gibbs import pseudo_gibbs
 from gspn.queries.scoring import per_entry, posterior_entropy, rank, score_entries, totals, training_scores
 
 _log = logging.getLogger(__name__)
-
-_NUMBERS_AT_ONCE = 4_000_000
-"""Posterior entries that public methods compute in one chunk: 16 MB in float32, about what a processor's cache holds.
-
-Larger chunks are slower: their memory has to be fetched from the system, page by page, for every chunk anew.
-"""
 
 Graphs: TypeAlias = Data | Sequence[Data] | GraphDataset
 Vertices: TypeAlias = Sequence[int] | Tensor | None
@@ -41,7 +36,6 @@ class Questions:
 
     schema: Schema
     num_layers: int
-    num_states: int
     objective: str
     hierarchy: Hierarchy
     training_scores_: dict[str, list[float]] | None
@@ -212,7 +206,7 @@ class Questions:
         self._require_fitted()
         dataset = self._pack(graphs)
         check_magnitudes(self.hierarchy, dataset)
-        self.training_scores_ = training_scores(self.hierarchy, dataset, most_vertices, seed, self._chunk_size())
+        self.training_scores_ = training_scores(self.hierarchy, dataset, most_vertices, seed)
         return self
 
     def _kept_scores(self, of: str) -> list[float]:
@@ -241,17 +235,13 @@ class Questions:
         if vertices is not None:
             raise InputError("vertices can be chosen in one graph only, not in a sequence of graphs")
         answers: list[Any] = []
-        for batch in dataset.chunks(self._chunk_size()):
+        for batch in dataset.chunks(chunk_size(self.hierarchy)):
             found = answer(batch, torch.arange(batch.num_vertices))
             if isinstance(found, Tensor):  # in one go: there may be a hundred thousand graphs
                 answers.extend(found.split(batch.vertex_ptr.diff().tolist()))
             else:
                 answers.extend(found[start:end] for start, end in itertools.pairwise(batch.vertex_ptr.tolist()))
         return answers
-
-    def _chunk_size(self) -> int:
-        numbers = self.num_layers * self.hierarchy.template.num_sum_units * self.num_states
-        return max(1, _NUMBERS_AT_ONCE // numbers)
 
     def _truths(self, graphs: Graphs, truth: Any) -> list[Tensor]:
         """Checked true entries [N, d], one tensor a graph."""

@@ -25,6 +25,7 @@ from gspn.models.arguments import TRAINING, check_choice, check_readout, check_r
 from gspn.models.compatibility import MAX_DEVIATIONS, check_magnitudes
 from gspn.models.gspn import GSPN, Graphs
 from gspn.models.labels import labels_of_graphs, name_target
+from gspn.queries.chunks import chunk_size
 from gspn.scores import score
 from gspn.targets import (
     Target,
@@ -279,7 +280,7 @@ class SupervisedGSPN(GSPN):
     @torch.no_grad()
     def _log_prior(self, dataset: GraphDataset) -> Tensor:
         """[rows, C_g] of all graphs (or vertices), in chunks; labels have no say in it, whatever they are."""
-        chunks = replace(dataset, y=None, target_level=None).chunks(self._chunk_size())
+        chunks = replace(dataset, y=None, target_level=None).chunks(chunk_size(self.hierarchy))
         return torch.cat([self.supervised(batch).readout_log_prior for batch in chunks])
 
     def _predictions(self, log_prior: Tensor) -> FloatArray:

@@ -10,6 +10,7 @@ from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.draws import keyed_uniform
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.hierarchy.objectives import leave_one_out
+from gspn.queries.chunks import chunk_size
 
 
 @torch.no_grad()
@@ -30,17 +31,15 @@ def log_prob_hidden(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden
     return torch.cat(pieces) if pieces else hierarchy.raw_prior.new_zeros(0)
 
 
-def leave_one_out_nll(hierarchy: Hierarchy, dataset: GraphDataset, max_roots: int, seed: int, chunk: int) -> float:
+def leave_one_out_nll(hierarchy: Hierarchy, dataset: GraphDataset, max_roots: int, seed: int) -> float:
     """Mean −log P(x_v | all other vertices) over a fixed, seeded sample of at most `max_roots` vertices.
 
     Only vertices with something observed are drawn. NaN where there are none.
     """
-    return -sampled_log_probs(hierarchy, dataset, max_roots, seed, chunk)[0].double().mean().item()
+    return -sampled_log_probs(hierarchy, dataset, max_roots, seed)[0].double().mean().item()
 
 
-def sampled_log_probs(
-    hierarchy: Hierarchy, dataset: GraphDataset, max_roots: int, seed: int, chunk: int
-) -> tuple[Tensor, Tensor]:
+def sampled_log_probs(hierarchy: Hierarchy, dataset: GraphDataset, max_roots: int, seed: int) -> tuple[Tensor, Tensor]:
     """log P(x_v | all other vertices), and the number of v's observed entries, of a seeded sample of vertices."""
     graph, vertex = dataset.vertex_keys()
     draw = keyed_uniform(seed, graph, vertex).masked_fill(torch.isnan(dataset.entries()).all(1), torch.inf)
@@ -50,7 +49,7 @@ def sampled_log_probs(
     with_roots = graph[drawn].unique()
     rows = is_root[torch.isin(graph, with_roots)]
     log_probs, observed, start = [hierarchy.raw_prior.new_zeros(0)], [torch.zeros(0, dtype=torch.long)], 0
-    for batch in dataset[with_roots].chunks(chunk) if len(with_roots) else ():
+    for batch in dataset[with_roots].chunks(chunk_size(hierarchy)) if len(with_roots) else ():
         roots = rows[start : start + batch.num_vertices].nonzero().squeeze(1)
         log_probs.append(log_prob_hidden(hierarchy, batch, roots))
         observed.append(batch.observed.sum(1)[roots])

@@ -16,6 +16,7 @@ from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.draws import keyed_uniform
 from gspn.graphs.walks import Neighbourhood
 from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.queries.chunks import chunk_size
 from gspn.queries.likelihood import log_likelihood, log_prob_hidden, sampled_log_probs
 
 _GRAPHS, _TRIED = -1, -2
@@ -77,16 +78,16 @@ def is_cheap(dataset: GraphDataset, num_levels: int, most_vertices: int, seed: i
 
 
 def training_scores(
-    hierarchy: Hierarchy, dataset: GraphDataset, most_vertices: int, seed: int, chunk: int
+    hierarchy: Hierarchy, dataset: GraphDataset, most_vertices: int, seed: int
 ) -> dict[str, list[float]]:
     """Sorted scores of a seeded sample of at most so many "vertices", and of whole "graphs" with that many in all."""
-    log_prob, observed = sampled_log_probs(hierarchy, dataset, most_vertices, seed, chunk)
+    log_prob, observed = sampled_log_probs(hierarchy, dataset, most_vertices, seed)
     sizes = dataset.num_vertices_per_graph()
     order = keyed_uniform(seed, torch.arange(len(dataset)), _GRAPHS).argsort()
     whole = order[sizes[order].cumsum(0) <= most_vertices]
     of_graphs = [
         per_entry(rows.sum(0))
-        for batch in (dataset[whole].chunks(chunk) if len(whole) else ())
+        for batch in (dataset[whole].chunks(chunk_size(hierarchy)) if len(whole) else ())
         for rows in totals(hierarchy, batch, torch.arange(batch.num_vertices)).split(batch.vertex_ptr.diff().tolist())
     ]
     return {
