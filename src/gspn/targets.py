@@ -123,7 +123,12 @@ def _decoded(attribute: Attribute, column: FloatArray) -> NDArray[Any]:
 
 
 def class_values(target: Target) -> NDArray[Any]:
-    """[K] the values of a categorical or binary target, by code."""
+    """[K] the values of a categorical or binary target, by code: the `classes_` of estimators.
+
+    They are not sorted, as scikit-learn's own estimators have them. The target's order is that of the codes in data and
+    saved models and of every distribution's `probs`, and values of different types have no other. Who passes
+    probabilities to a metric that expects sorted classes gives the target sorted categories.
+    """
     if isinstance(target, Binary):
         return np.array([False, True])
     if isinstance(target, Categorical):

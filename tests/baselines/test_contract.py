@@ -228,13 +228,17 @@ def test_predictions_of_every_kind(name: str, kind: str) -> None:
     if isinstance(target, Categorical):
         assert set(predictions) <= {"low", "high"}
     if kind in ("categorical", "binary"):
-        assert len(model.classes_) == 2
-        np.testing.assert_allclose(model.predict_proba(HELD_OUT).sum(1), 1, atol=1e-6)
+        # "low" before "high": the columns follow the target, sorted or not.
+        assert model.classes_.tolist() == (["low", "high"] if kind == "categorical" else [False, True])
+        probabilities = model.predict_proba(HELD_OUT)
+        np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-6)
+        np.testing.assert_array_equal(predictions, model.classes_[probabilities.argmax(1)])
     elif kind == "several binary":
         assert ((model.predict_proba(HELD_OUT) >= 0) & (model.predict_proba(HELD_OUT) <= 1)).all()
     else:
         with pytest.raises(GSPNError, match="predict_proba"):
             model.predict_proba(HELD_OUT)
+    assert hasattr(model, "classes_") == isinstance(target, Categorical | Binary)
     assert np.isfinite(model.score(*held_out))
 
 

@@ -172,6 +172,8 @@ def test_shapes_of_answers(head: str, target: Attribute | Schema) -> None:
     if isinstance(target, Binary | Categorical):
         assert model.predict(graphs).tolist() == model.classes_[probabilities.argmax(1)].tolist()
         np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-12)
+        for value, column in zip(model.classes_, probabilities.T, strict=True):
+            np.testing.assert_allclose(model.log_prob(graphs, [value] * 4).exp(), column, rtol=1e-12)
         np.testing.assert_array_equal(predictive.probs.numpy(), probabilities)
     else:
         assert not hasattr(model, "classes_")

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from gspn.attributes import FloatArray, Schema
+from gspn.attributes import Binary, Categorical, FloatArray, Schema
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import GraphDataset, pack
 from gspn.models.labels import labels_of_graphs, name_target
@@ -39,7 +39,7 @@ class Predicting(BaseEstimator, ABC):
         return decode_predictions(self.target, self._learned().predictions(self._outputs(self._pack(graphs))))
 
     def predict_proba(self, graphs: Graphs) -> FloatArray:
-        """[G, K] probabilities by class; of several binary targets [G, T]."""
+        """[G, K] probabilities in the order of `classes_`; of several binary targets [G, T]."""
         return self._learned().probabilities(self._outputs(self._pack(graphs)))
 
     def score(self, graphs: Graphs, y: Any = None) -> float:
@@ -49,6 +49,9 @@ class Predicting(BaseEstimator, ABC):
 
     @property
     def classes_(self) -> NDArray[Any]:
+        """The target's values by code, the order of `predict_proba`; scikit-learn's scorers take them for sorted."""
+        if not isinstance(self.target, Binary | Categorical):
+            raise AttributeError("only a single categorical or binary target has classes")
         return class_values(self.target)
 
     def _pack(self, graphs: Graphs) -> GraphDataset:
