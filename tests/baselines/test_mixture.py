@@ -118,6 +118,16 @@ def test_one_state_is_each_attribute_by_itself() -> None:
     np.testing.assert_allclose(found["k"]["probs"].flatten().numpy(), shares)
 
 
+def test_what_is_always_true_is_certain() -> None:
+    """A weighted mean of ones, summed in another order than its weights, may exceed 1 by a rounding error."""
+    rng = np.random.default_rng(5)
+    x = np.column_stack([np.ones(333), rng.normal(size=333)])
+    model = Mixture(Schema([Binary("t"), Continuous("a")]), num_states=3, epochs=20).fit(as_graphs(x))
+    probs = model.model_.get_parameters()["leaves"]["t"]["probs"].numpy()
+    np.testing.assert_allclose(probs, 1.0, rtol=1e-12)
+    assert probs.max() <= 1.0
+
+
 def test_negative_binomial_is_refused() -> None:
     schema = Schema([Count("degree", distribution="negative_binomial")])
     with pytest.raises(InputError, match=r"'degree'.*poisson"):
