@@ -118,6 +118,14 @@ def test_run_that_stopped_early_stays_stopped(tmp_path: Path) -> None:
     assert same(longer, first)
 
 
+def test_no_starting_point_is_drawn_where_there_is_a_checkpoint(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = make(epochs=4).fit(GRAPHS, validation=HELD_OUT)
+    monkeypatch.delattr(Hierarchy, "initialise")
+    assert same(make(epochs=4).fit(GRAPHS, validation=HELD_OUT, checkpoint=checkpoint), expected)
+
+
 def test_goes_on_although_the_present_weights_are_others(checkpoint: Path) -> None:
     """What counts is the checkpoint, not what the model happened to hold before."""
     model = make().fit(HELD_OUT, epochs=1)

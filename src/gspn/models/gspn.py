@@ -231,14 +231,16 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         objective = self._objective(settings)
         if warm_start:
             self._require_fitted()
-        else:
-            self._initialise(training, settings, lambda data: mean_loss(objective, data, processes))
-        for data in (training, validation):
-            if data is not None:
-                check_magnitudes(self.hierarchy, data)
         kept = None
         if checkpoint is not None:
             kept = Checkpoint.at(checkpoint, self._identity(settings, training, validation, warm_start))
+        if not warm_start:
+            self._set_units(training)
+            if kept is None or not kept.path.exists():  # else the weights come from there
+                self._initialise(training, settings, lambda data: mean_loss(objective, data, processes))
+        for data in (training, validation):
+            if data is not None:
+                check_magnitudes(self.hierarchy, data)
         train(
             self.network,
             objective,
@@ -290,7 +292,6 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         """Draw `n_init` starting points and keep the one with the lowest loss on a sample of the graphs."""
         n_init, seed = settings["n_init"], settings["seed"]
         sample = training
-        self._set_units(training)
         if len(training) > _INITIAL_SCORE_GRAPHS:
             order = torch.randperm(len(training), generator=keyed_generator(seed, _START))
             sample = training[order[:_INITIAL_SCORE_GRAPHS]]
