@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,6 +184,28 @@ def test_damaged_and_foreign_folders_are_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
     with pytest.raises(InputError, match="graph format 99"):
         StoredGraph.open(tmp_path / "graph")
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("free", "passes"), [(1 << 26, 3), (1 << 20, 4)], ids=["at once", "in parts"])
+def test_a_bar_shows_how_far_it_is(tmp_path: Path, free: int, passes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "LEAST_AT_ONCE", 1 << 7)
+    data = random_graph(40_000, 150_000)
+
+    def shown(name: str, **arguments: Any) -> str:
+        screen = Screen()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", screen)
+            store_graph(tmp_path / name, data.x, data.edge_index, VALUE, memory=RESERVE + free, **arguments)
+        return screen.getvalue()
+
+    count = f"{40 + 150 * passes}k"
+    assert re.search(rf"store: 100%\|.*\| {count}/{count} \[", shown("a"))
+    assert shown("b", progress=False) == ""
 
 
 def test_digest_tells_graphs_apart(tmp_path: Path) -> None:

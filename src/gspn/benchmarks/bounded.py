@@ -92,7 +92,7 @@ def main(folder: Path, how: str, what: str) -> None:
     x, edges, embeddings = folder / "x.npy", folder / "edge_index.npy", what != "log-likelihoods"
 
     def bounded() -> None:
-        graph = store_graph(folder / "graph", x, edges, schema, memory=MEMORY)
+        graph = store_graph(folder / "graph", x, edges, schema, memory=MEMORY, progress=False)
         model.evaluate_stored(graph, folder / "results", embeddings=embeddings, memory=MEMORY, progress=False)
 
     def in_memory() -> None:

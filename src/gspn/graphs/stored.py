@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -22,6 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+from tqdm import tqdm
 
 from gspn.attributes import Schema
 from gspn.errors import InputError
@@ -43,6 +45,9 @@ Source: TypeAlias = Tensor | Array | str | os.PathLike[str]
 
 Edges: TypeAlias = tuple[Array, Array, Array]
 """Senders, receivers and types (none: an empty array) of some edges, int32."""
+
+Done: TypeAlias = Callable[[int], object]
+"""Is told how many rows of entries or edges have been gone through."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +120,12 @@ def store_graph(
     *,
     edge_type: Source | None = None,
     memory: str | int = "512 MiB",
+    progress: bool = True,
 ) -> StoredGraph:
     """Check a graph and write it into a new folder, using no more anonymous memory than `memory`.
 
     `x` [N, d], `edge_index` [2, E] and `edge_type` [E] are as in a PyG `Data`; each may be a tensor, an array, a memory
-    map or the path of a .npy file. The folder appears complete or not at all.
+    map or the path of a .npy file. The folder appears complete or not at all. `progress` shows a bar on a terminal.
     """
     folder = Path(folder)
     if folder.exists():
@@ -127,31 +133,48 @@ def store_graph(
     if not isinstance(schema, Schema):
         raise InputError(f"schema must be a gspn.Schema, got {type(schema).__name__}")
     entries = _checked_entries(_as_array("x", x), schema)
-    given = _Given(
+    given = _checked_edges(
         _as_array("edge_index", edge_index), None if edge_type is None else _as_array("edge_type", edge_type)
     )
-    largest_type = given.check(len(entries))
     room = parse_memory(memory)
+    parts = _number_of_parts(len(entries), given.number, room)
+    # Every entry is read once; every edge is checked, distributed where there are parts, counted and placed.
+    rows = len(entries) + given.number * (3 if parts == 1 else 4)
+    # disable=None: shown on a terminal only; a log file gets no bar.
+    shown = None if progress else True
+    with tqdm(total=rows, desc="store", unit="row", unit_scale=True, disable=shown, dynamic_ncols=True) as bar:
+        largest_type = given.check(len(entries), bar.update)
+        with _new_folder(folder) as unfinished:
+            _write_entries(unfinished / "x.npy", entries, schema, room, bar.update)
+            _write_edges(unfinished, given, len(entries), parts, room, bar.update)
+            _describe(unfinished, schema, largest_type)
+    return StoredGraph.open(folder)
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write to that becomes `folder` at the end, and only then."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        _write_entries(unfinished / "x.npy", entries, schema, room)
-        _write_edges(unfinished, given, len(entries), room)
-        description = {
-            "format": FORMAT,
-            "schema": schema.to_json(),
-            "largest_type": largest_type,
-            "arrays": {
-                file.stem: {"shape": list(np.load(file, mmap_mode="r").shape), "digest": digest_file(file)}
-                for file in sorted(unfinished.glob("*.npy"))
-            },
-        }
-        (unfinished / "graph.json").write_text(json.dumps(description, indent=1), encoding="utf-8")
+        yield unfinished
         make_lasting(unfinished)
         os.rename(unfinished, folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return StoredGraph.open(folder)
+
+
+def _describe(folder: Path, schema: Schema, largest_type: tuple[int, int]) -> None:
+    description = {
+        "format": FORMAT,
+        "schema": schema.to_json(),
+        "largest_type": largest_type,
+        "arrays": {
+            file.stem: {"shape": list(np.load(file, mmap_mode="r").shape), "digest": digest_file(file)}
+            for file in sorted(folder.glob("*.npy"))
+        },
+    }
+    (folder / "graph.json").write_text(json.dumps(description, indent=1), encoding="utf-8")
 
 
 def _as_array(name: str, source: Source) -> Array:
@@ -179,7 +202,20 @@ def _checked_entries(x: Array, schema: Schema) -> Array:
     return x
 
 
-def _write_entries(path: Path, x: Array, schema: Schema, memory: int) -> None:
+def _checked_edges(edges: Array, types: Array | None) -> _Given:
+    """Edges in the right form; `_Given.check` looks at each of them."""
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise InputError(f"edge_index must have shape [2, E], got {edges.shape}")
+    if edges.size and edges.dtype.kind not in "iu":
+        raise InputError(f"edge_index must hold integers, got {edges.dtype}")
+    if types is not None and types.shape != edges.shape[1:]:
+        raise InputError(f"edge_type must have shape [{edges.shape[1]}], got {types.shape}")
+    if types is not None and types.size and types.dtype.kind not in "iu":
+        raise InputError(f"edge_type must hold integers, got {types.dtype}")
+    return _Given(edges, types)
+
+
+def _write_entries(path: Path, x: Array, schema: Schema, memory: int, done: Done) -> None:
     # A copy in double precision, and the masks that look for faults.
     step = _at_once(memory, 32 * len(schema), "the entries of this graph")
     out = _new_array(path, x.dtype if x.dtype in (np.float32, np.float64) else np.dtype(np.float64), x.shape)
@@ -190,6 +226,7 @@ def _write_entries(path: Path, x: Array, schema: Schema, memory: int) -> None:
             row, column, reason = fault
             raise InputError(f"vertex {start + row}, attribute '{schema[column].name}': {reason}")
         out[start : start + step] = part
+        done(len(part))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,19 +236,15 @@ class _Given:
     edge_index: Array
     edge_type: Array | None
 
-    def check(self, vertices: int) -> tuple[int, int]:
-        """Form, and every edge's ends and type; gives the largest type and the first edge that has it."""
+    @property
+    def number(self) -> int:
+        return int(self.edge_index.shape[1])
+
+    def check(self, vertices: int, done: Done) -> tuple[int, int]:
+        """Every edge's ends and type; gives the largest type and the first edge that has it."""
         edges, types = self.edge_index, self.edge_type
         largest = 0, 0
-        if edges.ndim != 2 or edges.shape[0] != 2:
-            raise InputError(f"edge_index must have shape [2, E], got {edges.shape}")
-        if edges.size and edges.dtype.kind not in "iu":
-            raise InputError(f"edge_index must hold integers, got {edges.dtype}")
-        if types is not None and types.shape != edges.shape[1:]:
-            raise InputError(f"edge_type must have shape [{edges.shape[1]}], got {types.shape}")
-        if types is not None and types.size and types.dtype.kind not in "iu":
-            raise InputError(f"edge_type must hold integers, got {types.dtype}")
-        for start in range(0, edges.shape[1], LEAST_AT_ONCE):
+        for start in range(0, self.number, LEAST_AT_ONCE):
             part = edges[:, start : start + LEAST_AT_ONCE]
             if int(part.min()) < 0 or int(part.max()) >= vertices:
                 edge = int(((part < 0) | (part >= vertices)).any(0).argmax())
@@ -227,46 +260,53 @@ class _Given:
                     raise InputError(f"edge {start + edge}: edge type {own[edge]} is {reason}")
                 if int(own.max()) > largest[0]:
                     largest = int(own.max()), start + int(own.argmax())
+            done(part.shape[1])
         return largest
 
     def chunks(self, step: int) -> Iterator[Edges]:
-        for start in range(0, self.edge_index.shape[1], step):
+        for start in range(0, self.number, step):
             source, target = (self.edge_index[side, start : start + step].astype(np.int32) for side in (0, 1))
             types = np.empty(0) if self.edge_type is None else self.edge_type[start : start + step]
             yield source, target, types.astype(np.int32)
 
 
-def _write_edges(folder: Path, given: _Given, vertices: int, memory: int) -> None:
-    edges = given.edge_index.shape[1]
-    step = _at_once(memory, 64, "the edges of this graph")  # two copies as int32, their order, what is written
-    # A quarter of the free memory each for counts of receivers, and (for the sake of the page cache) for the part of
-    # the output that is written to in random order.
+def _number_of_parts(vertices: int, edges: int, memory: int) -> int:
+    """A quarter of the free memory each for counts of receivers, and (for the sake of the page cache) for the part of
+    the output that is written to in random order."""
     quarter = rows_within(memory, 4, 1, "the edges of this graph")
-    parts = max(1, -(-vertices * 16 // quarter), -(-edges * 4 // quarter))
+    return max(1, -(-vertices * 16 // quarter), -(-edges * 4 // quarter))
+
+
+def _write_edges(folder: Path, given: _Given, vertices: int, parts: int, memory: int, done: Done) -> None:
+    step = _at_once(memory, 64, "the edges of this graph")  # two copies as int32, their order, what is written
     borders = [vertices * i // parts for i in range(parts + 1)]
     buckets: list[Callable[[], Iterator[Edges]]] = [partial(given.chunks, step)]
     if parts > 1:
-        buckets = _distribute(folder, given, np.array(borders), step)
+        buckets = _distribute(folder, given, np.array(borders), step, done)
     row_ptr = _new_array(folder / "row_ptr.npy", np.dtype(np.int64), (vertices + 1,))
-    source = _new_array(folder / "source.npy", np.dtype(np.int32), (edges,))
+    source = _new_array(folder / "source.npy", np.dtype(np.int32), (given.number,))
     types = np.empty(0, np.int32)
     if given.edge_type is not None:
-        types = _new_array(folder / "edge_type.npy", np.dtype(np.int32), (edges,))
+        types = _new_array(folder / "edge_type.npy", np.dtype(np.int32), (given.number,))
     row_ptr[0] = 0
     for (first, last), bucket in zip(pairwise(borders), buckets, strict=True):
         count = np.zeros(last - first + 1, np.int64)
         count[0] = row_ptr[first]
         for _, target, _ in bucket():
             _count(target, first, count)
+            done(len(target))
         np.cumsum(count, out=count)
         row_ptr[first + 1 : last + 1] = count[1:]
         for source_part, target, type_part in bucket():
             _place(source_part, target, type_part, first, count, source, types)
+            done(len(target))
     for i in range(parts if parts > 1 else 0):
         _bucket(folder, i).unlink(missing_ok=True)
 
 
-def _distribute(folder: Path, given: _Given, borders: Array, step: int) -> list[Callable[[], Iterator[Edges]]]:
+def _distribute(
+    folder: Path, given: _Given, borders: Array, step: int, done: Done
+) -> list[Callable[[], Iterator[Edges]]]:
     """Edges appended to one file for each range of receivers, in the order given."""
     columns = 2 if given.edge_type is None else 3
     for source, target, types in given.chunks(step):
@@ -278,6 +318,7 @@ def _distribute(folder: Path, given: _Given, borders: Array, step: int) -> list[
             if end > start:
                 with _bucket(folder, i).open("ab") as file:
                     file.write(table[start:end].data)
+        done(len(target))
 
     def read(i: int) -> Iterator[Edges]:
         if not _bucket(folder, i).exists():
