@@ -18,7 +18,8 @@ from gspn import Categorical, datasets
 from gspn.benchmarks.measure import medians
 from gspn.predictors.embeddings import Rows
 from gspn.predictors.outputs import Outputs, outputs_for
-from gspn.predictors.training import Labelled, Run, train
+from gspn.predictors.runs import Labelled, Run
+from gspn.predictors.training import train
 
 CASES = ((8, 48), (32, 48), (128, 48), (8, 1), (32, 1), (128, 1))
 """Width and number of heads."""

@@ -20,9 +20,12 @@ from gspn.models.arguments import check_choice, check_integer, check_real
 from gspn.predictors import saving
 from gspn.predictors.embeddings import Embeddings, read_embeddings
 from gspn.predictors.heads import Head, Stack, Weights
+from gspn.predictors.keeping import Keeper, digest_data
 from gspn.predictors.outputs import Outputs, outputs_for
-from gspn.predictors.training import Labelled, Run, train
+from gspn.predictors.runs import Labelled, Run
+from gspn.predictors.training import train
 from gspn.targets import Target, class_values, decode_predictions, encode_labels, target_schema
+from gspn.training import Checkpoint
 
 _log = logging.getLogger(__name__)
 
@@ -136,15 +139,17 @@ class DeepSets(BaseEstimator):
         y: Any = None,
         *,
         validation: tuple[Embeddings, Any] | None = None,
+        checkpoint: str | Path | None = None,
         progress: bool = True,
         order_seed: int = 0,
     ) -> Self:
         """Train on one [N, D] matrix and one label (or row of labels) a graph; `validation` is such a pair.
 
         Labels come as `gspn.targets.encode_labels` takes them: a tensor holds codes or values, anything else values as
-        they are called. Ctrl-C after some epochs leaves the best weights so far in the estimator.
+        they are called. Starts afresh unless `checkpoint` (a file) holds this very run, which it continues; larger
+        `epochs` go on. Ctrl-C after some epochs leaves the best weights so far in the estimator.
         """
-        (run,) = _train([self], embeddings, y, validation, progress, order_seed)
+        (run,) = _train([self], embeddings, y, validation, progress, order_seed, checkpoint)
         if run.diverged:
             epoch = run.history[-1]["epoch"]
             raise GSPNError(f"the loss or the weights became no number in epoch {epoch}; try a smaller lr")
@@ -292,6 +297,7 @@ def _train(
     validation: tuple[Embeddings, Any] | None,
     progress: bool,
     order_seed: int,
+    checkpoint: str | Path | None = None,
 ) -> list[Run]:
     """Train the heads together and put into each what it has learned, also when training is interrupted."""
     for head in heads:
@@ -315,15 +321,19 @@ def _train(
         )
         for head in heads
     ]
+    training, keeper = Labelled(rows, labels), None
+    if checkpoint is not None:
+        keeper = Keeper(Checkpoint.at(checkpoint, _identity(heads[0], training, held_out, int(order_seed))))
     try:
         train(
             runs,
             outputs,
-            Labelled(rows, labels),
+            training,
             held_out,
             batch_size=batch_size,
             order_seed=int(order_seed),
             show_progress=progress,
+            keeper=keeper,
         )
     finally:
         # Also on Ctrl-C: what whole epochs have taught is not lost. Before that, a head is what it was.
@@ -331,6 +341,18 @@ def _train(
             if run.weights is not None:
                 head._keep(run.weights, run.pooling, outputs, run.history)
     return runs
+
+
+def _identity(head: DeepSets, training: Labelled, validation: Labelled | None, order_seed: int) -> dict[str, Any]:
+    """What makes a run that run: everything but `epochs`, which may grow."""
+    identity = saving.settings_to_json(head)
+    del identity["epochs"]
+    return identity | {
+        "model": "DeepSets",
+        "order_seed": order_seed,
+        "training data": digest_data(training),
+        "validation data": None if validation is None else digest_data(validation),
+    }
 
 
 def _held_out(validation: Any, target: Target, width: int, dtype: Any) -> Labelled:

@@ -28,13 +28,12 @@ def save(head: DeepSets, folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     outputs: Outputs = head.outputs_
-    settings = {name: value.item() if hasattr(value, "item") else value for name, value in head.get_params().items()}
     note = {
         "format": FORMAT,
         "gspn": __version__,
         "model": "DeepSets",
         # What was learned has the last word, should somebody have changed an argument since.
-        "settings": settings
+        "settings": settings_to_json(head)
         | {
             "target": _target_to_json(outputs.target),
             "pooling": head.pooling_,
@@ -81,6 +80,12 @@ def _check_note(note: Any, path: Path) -> None:
     for key, kind in _KINDS.items():
         if type(note[key]) is not kind:
             raise CheckpointError(f"{path}: {key} must be a {kind.__name__}, got {note[key]!r}")
+
+
+def settings_to_json(head: DeepSets) -> dict[str, Any]:
+    """The constructor's arguments as plain numbers and text."""
+    settings = {name: value.item() if hasattr(value, "item") else value for name, value in head.get_params().items()}
+    return settings | {"target": _target_to_json(head.target)}
 
 
 def _target_to_json(target: Target) -> dict[str, Any]:

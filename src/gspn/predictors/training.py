@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from threading import Event
@@ -24,66 +25,16 @@ from gspn.attributes import FloatArray
 from gspn.errors import InputError
 from gspn.graphs.draws import keyed_generator
 from gspn.predictors.embeddings import Rows
-from gspn.predictors.heads import Head, Stack, Weights, starting_weights
+from gspn.predictors.heads import Head, Stack, Weights
+from gspn.predictors.keeping import Keeper
 from gspn.predictors.loops import Integers, gather_graphs
 from gspn.predictors.outputs import Outputs
+from gspn.predictors.runs import Labelled, Run
 from gspn.predictors.sharing import Workers, share_out
 from gspn.targets import all_binary
 
 _ORDER = 12
 """Names the stream of random numbers that orders the graphs of an epoch."""
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """Graphs with labels [G, T] as they were encoded, NaN where missing."""
-
-    rows: Rows
-    labels: FloatArray
-
-
-@dataclass
-class Run:
-    """The training of one head: how, and how far it has come."""
-
-    hidden: int
-    pooling: str
-    epochs: int
-    lr: float
-    weight_decay: float
-    patience: int
-    monitor: str
-    seed: int
-    history: list[dict[str, Any]] = field(default_factory=list)
-    weights: Weights | None = None
-    """The best weights after whole epochs (without validation, the last); None before there are any."""
-    best: tuple[float, float] | None = None
-    """What the best weights reached in validation, larger being better."""
-    best_epoch: int = 0
-    diverged: bool = False
-
-    @property
-    def finished(self) -> bool:
-        waited = len(self.history) - 1 - self.best_epoch
-        return self.diverged or len(self.history) >= self.epochs or (self.best is not None and waited >= self.patience)
-
-    def start(self, columns: int, outputs: int, dtype: torch.dtype) -> Head:
-        weights = starting_weights(columns, self.hidden, outputs, self.seed, dtype)
-        if not self.epochs:
-            self.weights = weights
-        return Head(weights, self.pooling, self.lr, self.weight_decay)
-
-    def note(self, record: dict[str, Any], weights: Weights) -> None:
-        """Take down an epoch, and its weights if they are the best so far."""
-        if not math.isfinite(record["train"]) or not all(bool(w.isfinite().all()) for w in weights.values()):
-            self.diverged = True
-        elif "validation" not in record:
-            self.weights = weights
-        elif math.isfinite(loss := record["validation"]):
-            reached = (record["score"], -loss) if self.monitor == "score" else (-loss, 0.0)
-            if self.best is None or reached > self.best:
-                self.weights, self.best, self.best_epoch = weights, reached, record["epoch"]
-        self.history.append(record)
 
 
 def train(
@@ -95,18 +46,34 @@ def train(
     batch_size: int,
     order_seed: int,
     show_progress: bool,
+    keeper: Keeper | None = None,
 ) -> None:
-    """Train every run to its end; they are up to date after every epoch, also when training ends by an exception."""
+    """Train every run to its end; they are up to date after every epoch, also when training ends by an exception.
+
+    A single run can be kept in a file, and goes on from what is kept there.
+    """
     rows = training.rows
     scored = validation is not None and _worth_scoring(outputs, validation.labels, runs)
     lesson = _Lesson(outputs, rows, outputs.standardise(training.labels), validation, scored)
     left = [(run, run.start(rows.width, int(outputs.ends[-1]), rows.values.dtype)) for run in runs]
+    if keeper is not None:
+        ((run, head),) = left
+        left = [(run, keeper.resume(run, head))]
+    for run, head in left:
+        if not run.epochs and run.weights is None:
+            run.weights = head.weights
     left = [(run, head) for run, head in left if not run.finished]
-    longest = max(run.epochs for run in runs)
-    steps = longest * math.ceil(len(rows) / batch_size)
-    # disable=None: shown on a terminal only; a log file gets no bar.
-    hidden = None if show_progress else True
-    with tqdm(total=steps, desc="fit", unit="batch", disable=hidden, dynamic_ncols=True) as bar, Workers() as workers:
+    longest, batches_each = max(run.epochs for run in runs), math.ceil(len(rows) / batch_size)
+    bar = tqdm(
+        total=longest * batches_each,
+        initial=len(runs[0].history) * batches_each,
+        desc="fit",
+        unit="batch",
+        # None: shown on a terminal only; a log file gets no bar.
+        disable=None if show_progress else True,
+        dynamic_ncols=True,
+    )
+    with bar, keeper or nullcontext(), Workers() as workers:
         shares = _stacked(left, workers.threads)
         while shares:
             start, epoch = time.perf_counter(), len(shares[0][0][1][0].history)
@@ -118,9 +85,12 @@ def train(
             seconds = time.perf_counter() - start
             for run, record, weights in chain.from_iterable(found):
                 run.note(record | {"seconds": seconds}, weights)
+            if keeper is not None:
+                keeper.note(*_at_rest(shares)[0])
             _show(bar, epoch, longest, runs)
             if any(run.finished for run, _, _ in chain.from_iterable(found)):
-                shares = _stacked(_unfinished(shares), workers.threads)
+                left = [(run, head) for run, head in _at_rest(shares) if not run.finished]
+                shares = _stacked(left, workers.threads)
 
 
 @dataclass(frozen=True)
@@ -148,13 +118,8 @@ def _stacked(left: Sequence[tuple[Run, Head]], threads: int) -> list[_Share]:
     ]
 
 
-def _unfinished(shares: Sequence[_Share]) -> list[tuple[Run, Head]]:
-    return [
-        (run, head)
-        for stack, runs in chain.from_iterable(shares)
-        for run, head in zip(runs, stack.heads(), strict=True)
-        if not run.finished
-    ]
+def _at_rest(shares: Sequence[_Share]) -> list[tuple[Run, Head]]:
+    return [pair for stack, runs in chain.from_iterable(shares) for pair in zip(runs, stack.heads(), strict=True)]
 
 
 def _epoch(

@@ -38,6 +38,10 @@ class Checkpoint:
         tensors |= {f"best/{name}": value for name, value in best.items()}
         for number, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer/{number}/{name}": value for name, value in state.items()}
+        self.write(tensors, progress)
+
+    def write(self, tensors: Mapping[str, Tensor], progress: dict[str, Any]) -> None:
+        """Keep these tensors and this progress, in place of what was kept before."""
         note = {"format": FORMAT, "identity": dict(self.identity), "progress": progress, "digest": digest(tensors)}
         replace_file(self.path, tensor_bytes(tensors, note))
 
@@ -45,18 +49,14 @@ class Checkpoint:
         self, module: nn.Module, optimizer: torch.optim.Optimizer
     ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """Put the kept state back; gives the best weights and the progress, or None where nothing is kept yet."""
-        remove_leftovers(self.path)
-        if not self.path.exists():
+        kept = self.read()
+        if kept is None:
             return None
-        tensors, note = read_tensors(self.path)
-        self._check_note(note)
-        if note["digest"] != digest(tensors):
-            raise CheckpointError(f"{self.path} is damaged: its tensors are not those that were written")
+        tensors, progress = kept
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimizer": {}}
         for name, value in tensors.items():
             part, _, rest = name.partition("/")
             parts.setdefault(part, {})[rest] = value
-        progress: dict[str, Any] = note["progress"]
         self._check_parts(parts, module, optimizer, started=progress.get("epoch") != 0)
         module.load_state_dict(parts["module"])
         states: dict[int, dict[str, Tensor]] = {}
@@ -65,6 +65,17 @@ class Checkpoint:
             states.setdefault(int(number), {})[key] = value
         optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
         return parts["best"], progress
+
+    def read(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The tensors and the progress of this very run, or None where nothing is kept yet."""
+        remove_leftovers(self.path)
+        if not self.path.exists():
+            return None
+        tensors, note = read_tensors(self.path)
+        self._check_note(note)
+        if note["digest"] != digest(tensors):
+            raise CheckpointError(f"{self.path} is damaged: its tensors are not those that were written")
+        return tensors, note["progress"]
 
     def _check_note(self, note: Any) -> None:
         if not isinstance(note, dict) or "format" not in note:
