@@ -39,7 +39,8 @@ RUNS = 3
 
 
 def run(name: str, dataset: gspn.GraphDataset) -> dict[str, Any]:
-    fold, start = dataset.splits[0], time.perf_counter()
+    fold, y, start = dataset.splits[0], dataset.y, time.perf_counter()
+    assert y is not None, "all graphs of NCI1 have labels"
     model = getattr(baselines, name)(dataset.schema, embedding="both", **MODELS[name]).fit(dataset[fold.train])
     learned = time.perf_counter()
     sums = [torch.cat(model.embed_graphs(dataset[part])) for part in (fold.train, fold.validation, fold.test)]
@@ -48,14 +49,14 @@ def run(name: str, dataset: gspn.GraphDataset) -> dict[str, Any]:
     heads = gspn.DeepSets.fit_many(
         [{"seed": seed} for seed in range(RUNS)],
         training,
-        dataset.y[fold.train],
-        validation=(validation, dataset.y[fold.validation]),
+        y[fold.train],
+        validation=(validation, y[fold.validation]),
         target=dataset.target,
         progress=False,
         **HEAD,
     )
-    scores = [100 * head.score(test, dataset.y[fold.test]) for head in heads]
-    judged = [100 * head.score(validation, dataset.y[fold.validation]) for head in heads]
+    scores = [100 * head.score(test, y[fold.test]) for head in heads]
+    judged = [100 * head.score(validation, y[fold.validation]) for head in heads]
     return {
         "model": name,
         "test": statistics.mean(scores),

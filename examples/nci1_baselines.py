@@ -41,25 +41,25 @@ from gspn.baselines import (
 
 HEAD: dict[str, Any] = {"hidden": 64, "epochs": 200, "patience": 100, "monitor": "score"}
 
-Make = Callable[[gspn.GraphDataset], Any]
+Make = Callable[[gspn.Schema, Any], Any]
+"""From the vertices' schema and the target."""
 
 
 def network(settings: Any, **arguments: Any) -> Make:
-    return lambda dataset: GraphNetwork(
-        dataset.schema, dataset.target, settings, **{"monitor": "score", "patience": 500} | arguments
-    )
+    defaults: dict[str, Any] = {"monitor": "score", "patience": 500}
+    return lambda schema, target: GraphNetwork(schema, target, settings, **defaults | arguments)
 
 
 def embedder(settings: Any, **arguments: Any) -> Make:
-    return lambda dataset: GraphEmbedder(dataset.schema, settings, **arguments)
+    return lambda schema, target: GraphEmbedder(schema, settings, **arguments)
 
 
 MODELS: dict[str, tuple[float | None, Make]] = {
-    "constant": (None, lambda dataset: Constant(dataset.schema, dataset.target)),
+    "constant": (None, lambda schema, target: Constant(schema, target)),
     "structure-agnostic": (
         69.8,
-        lambda dataset: StructureAgnostic(
-            dataset.schema, dataset.target, hidden=128, epochs=300, weight_decay=1e-4, monitor="score"
+        lambda schema, target: StructureAgnostic(
+            schema, target, hidden=128, epochs=300, weight_decay=1e-4, monitor="score"
         ),
     ),
     "deep multisets": (None, network(DeepMultisets(hidden=64), epochs=60, lr=0.001)),
@@ -76,8 +76,10 @@ MODELS: dict[str, tuple[float | None, Make]] = {
 
 def run(name: str, dataset: gspn.GraphDataset, folder: Path) -> dict[str, Any]:
     """The record of one model: read if it is there, else made."""
-    paper, make = MODELS[name]
-    model, stem = make(dataset), name.replace(" ", "-")
+    (paper, make), y, target = MODELS[name], dataset.y, dataset.target
+    assert y is not None, "all graphs of NCI1 have labels"
+    assert target is not None
+    model, stem = make(dataset.schema, target), name.replace(" ", "-")
     path, checkpoint = folder / f"{stem}.json", folder / f"{stem}.safetensors"
     settings = {"model": repr(model), "head": HEAD if hasattr(model, "embed") else None}
     if path.exists():
@@ -90,10 +92,10 @@ def run(name: str, dataset: gspn.GraphDataset, folder: Path) -> dict[str, Any]:
     kept = {"checkpoint": checkpoint} if isinstance(model, GraphNetwork | GraphEmbedder) else {}
     model.fit(training, validation=validation, **kept)
     if hasattr(model, "embed"):
-        head = gspn.DeepSets(dataset.target, **HEAD)
-        held_out = (model.embed(validation), dataset.y[fold.validation])
-        head.fit(model.embed(training), dataset.y[fold.train], validation=held_out)
-        scores = {"test": head.score(model.embed(test), dataset.y[fold.test]), "validation": head.score(*held_out)}
+        head = gspn.DeepSets(target, **HEAD)
+        held_out = (model.embed(validation), y[fold.validation])
+        head.fit(model.embed(training), y[fold.train], validation=held_out)
+        scores = {"test": head.score(model.embed(test), y[fold.test]), "validation": head.score(*held_out)}
     else:
         scores = {"test": model.score(test), "validation": model.score(validation)}
     seconds = time.perf_counter() - start

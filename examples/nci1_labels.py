@@ -29,8 +29,9 @@ MODELS: dict[str, dict[str, Any]] = {
 
 def marginal_nll(training: gspn.GraphDataset, test: gspn.GraphDataset) -> float:
     """−log P of the test labels under the training labels' frequencies (each label seen once more than it was)."""
-    number = len(training.schema[0].categories)
-    counts = torch.bincount(training.entries()[:, 0].long(), minlength=number).double() + 1
+    label = training.schema[0]
+    assert isinstance(label, gspn.Categorical)
+    counts = torch.bincount(training.entries()[:, 0].long(), minlength=len(label.categories)).double() + 1
     return float(-(counts / counts.sum()).log()[test.entries()[:, 0].long()].mean())
 
 

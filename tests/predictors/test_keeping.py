@@ -120,9 +120,9 @@ def test_numbers_that_are_none_are_not_kept(path: Path) -> None:
 def test_another_run_is_refused(arguments: dict[str, Any], given: dict[str, Any], named: str, path: Path) -> None:
     fit(make(epochs=1), path)
     before, head = path.read_bytes(), make(**{"epochs": 0} | arguments)
-    given = {"embeddings": GRAPHS, "y": kinds(SIGNAL), "checkpoint": path, "progress": False} | given
+    usual: dict[str, Any] = {"embeddings": GRAPHS, "y": kinds(SIGNAL), "checkpoint": path, "progress": False}
     with pytest.raises(CheckpointError, match=f"belongs to another run .*{named}"):
-        head.fit(**given)
+        head.fit(**usual | given)
     assert path.read_bytes() == before
     assert not hasattr(head, "weights_"), "it is what it was"
 
