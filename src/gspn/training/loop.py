@@ -146,27 +146,26 @@ def train(
     processes.wait()
 
 
+@dataclass
 class _Run:
     """A run in progress: what is trained, on what, and how far it has come."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        objective: Objective,
-        training: GraphDataset,
-        validate: Validate | None,
-        settings: Settings,
-        processes: Processes,
-        progress: Progress,
-    ) -> None:
-        self.module, self.objective, self.settings, self.processes = module, objective, settings, processes
-        self.training, self.validate = training, validate
-        self.parameters = parameters = list(module.parameters())
+    module: nn.Module
+    objective: Objective
+    training: GraphDataset
+    validate: Validate | None
+    settings: Settings
+    processes: Processes
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        settings, self.parameters = self.settings, list(self.module.parameters())
         # All of Adam in one operation: with few and small parameters, the number of operations is what takes time.
-        fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
-        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=fused)
-        self.best: dict[str, Tensor] = copy.deepcopy(module.state_dict())
-        self.progress = progress
+        fused = all(p.device.type in ("cpu", "cuda") for p in self.parameters)
+        self.optimizer = torch.optim.Adam(
+            self.parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=fused
+        )
+        self.best: dict[str, Tensor] = copy.deepcopy(self.module.state_dict())
 
     def epoch(self, after_batch: Callable[[], None]) -> dict[str, Any]:
         """One pass over the training graphs and, where there is one, over the validation set; gives its record."""

@@ -1,4 +1,7 @@
-"""`python -m gspn.web.speed`: how long the page's server takes to answer about a molecule of 50 atoms, over HTTP."""
+"""`python -m gspn.web.speed`: how long the page's server takes to answer about a molecule of 50 atoms, over HTTP.
+
+It stands here because `gspn.benchmarks`, which experiments use, may know nothing of the page.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import Any
 import torch
 import uvicorn
 
+from gspn.benchmarks.measure import show
 from gspn.web.app import create_app
 from gspn.web.learning import Learning, learn_molecules
 from gspn.web.limits import Limits
@@ -68,9 +72,7 @@ def _measure(connection: http.client.HTTPConnection, path: str, leave_one_out: b
 
 def main() -> int:
     torch.set_num_threads(1)  # as `serve` does
-    print(f"{'question':<14} {'leave one out':<14} {'median ms':>10} {'most ms':>10}")
-    for row in run():
-        print("{:<14} {!s:<14} {:10.1f} {:10.1f}".format(*row.values()))
+    show(run(), as_json=False)
     return 0
 
 
