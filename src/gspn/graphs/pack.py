@@ -17,8 +17,8 @@ from torch_geometric.data import Data, HeteroData
 
 from gspn.attributes import Schema
 from gspn.errors import InputError
-from gspn.graphs.batch import rows_by_target
 from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.receivers import arrange, first_outside, order_by_receiver
 
 _log = logging.getLogger(__name__)
 
@@ -73,21 +73,26 @@ def packed(
     GraphDataset (y, target, names, …).
     """
     _check_values(x, vertex_ptr, schema)
+    edge_index = edge_index.contiguous()
     _check_ranges(edge_index, vertex_ptr, edge_ptr)
-    edges_per_graph = edge_ptr.diff()
-    receiver = edge_index[1].long() + torch.repeat_interleave(vertex_ptr[:-1], edges_per_graph)
-    order, row_ptr = rows_by_target(receiver, len(x))
-    in_order = bool((order.diff() == 1).all())
-    place = order - torch.repeat_interleave(edge_ptr[:-1], edges_per_graph)
+    source, receiver = edge_index.numpy()
+    row_ptr, order = torch.zeros(len(x) + 1, dtype=torch.long), torch.empty(len(source), dtype=torch.int32)
+    in_order = order_by_receiver(receiver, vertex_ptr.numpy(), edge_ptr.numpy(), row_ptr.numpy(), order.numpy())
+
+    def sorted_by_receiver(of_edges: Tensor, dtype: torch.dtype) -> Tensor:
+        arranged = torch.empty(len(of_edges), dtype=dtype)
+        arrange(of_edges.contiguous().numpy(), order.numpy(), edge_ptr.numpy(), arranged.numpy())
+        return arranged
+
     return GraphDataset(
         schema=schema,
         x=x.contiguous(),
-        source=edge_index[0, order].int(),
+        source=sorted_by_receiver(edge_index[0], torch.int32),
         row_ptr=row_ptr,
         vertex_ptr=vertex_ptr,
         positions=torch.arange(len(vertex_ptr) - 1),
-        edge_order=None if in_order else place.int(),
-        edge_type=None if edge_type is None else edge_type[order],
+        edge_order=None if in_order else order,
+        edge_type=None if edge_type is None else sorted_by_receiver(edge_type, edge_type.dtype),
         **others,
     )
 
@@ -181,15 +186,13 @@ def name_vertex(row: int, vertex_ptr: Tensor) -> str:
 
 
 def _check_ranges(edge_index: Tensor, vertex_ptr: Tensor, edge_ptr: Tensor) -> None:
-    size = torch.repeat_interleave(vertex_ptr.diff(), edge_ptr.diff())
-    outside = ((edge_index < 0) | (edge_index >= size)).any(0)
-    if outside.any():
-        edge = int(outside.nonzero()[0])
+    source, receiver = edge_index.numpy()
+    edge = first_outside(source, receiver, vertex_ptr.numpy(), edge_ptr.numpy())
+    if edge >= 0:
         graph = int(torch.searchsorted(edge_ptr, edge, right=True)) - 1
-        source, target = edge_index[:, edge].tolist()
         raise InputError(
-            f"graph {graph}, edge {edge - int(edge_ptr[graph])}: edge index ({source}, {target}) is out of range, "
-            f"the graph has {int(size[edge])} vertices"
+            f"graph {graph}, edge {edge - int(edge_ptr[graph])}: edge index ({source[edge]}, {receiver[edge]}) is out "
+            f"of range, the graph has {int(vertex_ptr[graph + 1] - vertex_ptr[graph])} vertices"
         )
 
 
