@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -150,15 +149,11 @@ def test_layouts_do_not_depend_on_edits(client: TestClient) -> None:
     assert plain["names"] == edited["names"]
 
 
-def test_fifty_atoms_within_a_tenth_of_a_second(client: TestClient) -> None:
-    """The fastest of several: how busy the machine is, is not the question. `python -m gspn.web.speed` measures."""
-    for path, more in (("what-if", {}), ("replacements", {"vertex": 7, "attribute": "element"})):
-        seconds = []
-        for number in range(6):
-            start = time.perf_counter()
-            ask(client, path, smiles=FIFTY_ATOMS, edits=[put(number, "N")], leave_one_out=True, **more)
-            seconds.append(time.perf_counter() - start)
-        assert min(seconds) < 0.1
+def test_fifty_atoms(client: TestClient) -> None:
+    """The molecule on which `python -m gspn.web.speed` measures is answered about wholly."""
+    found = ask(client, "what-if", smiles=FIFTY_ATOMS, edits=[put(0, "N")], leave_one_out=True)
+    assert len(found["places"]) == len(found["names"]) == 50
+    assert ask(client, "replacements", smiles=FIFTY_ATOMS, vertex=7, attribute="element", leave_one_out=True)
 
 
 def test_questions_that_come_at_once_are_answered_one_by_one(client: TestClient) -> None:
