@@ -7,6 +7,7 @@ imported: their objects are recognised by what they can do.
 
 from __future__ import annotations
 
+import difflib
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,6 +64,11 @@ def infer_schema(
     return schema
 
 
+def _known(name: str, columns: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, columns := list(columns), n=1)
+    return f"{f'did you mean {close[0]!r}? ' if close else ''}known: {enumerate_briefly(columns)}"
+
+
 def _overrides(
     columns: Iterable[str], overrides: Mapping[str, Attribute | str] | None, named: Mapping[str, Attribute | str]
 ) -> list[Attribute | str | None]:
@@ -75,7 +81,7 @@ def _overrides(
     every = {**(overrides or {}), **named}
     for name, override in every.items():
         if name not in columns:
-            raise InputError(f"override {name!r} names no attribute of the source; known: {enumerate_briefly(columns)}")
+            raise InputError(f"override {name!r} names no attribute of the source; {_known(name, columns)}")
         if isinstance(override, str) and override not in KINDS:
             raise InputError(f"override {name!r}: kind {override!r} is none of {', '.join(KINDS)}")
         if not isinstance(override, (str, Attribute)):

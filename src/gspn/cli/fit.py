@@ -63,7 +63,8 @@ def fit(
 ) -> None:
     """Train a model without labels, or with --target one that predicts, and save it as a folder.
 
-    From 100 graphs on a tenth is held out, and training ends when these get no better.
+    From 100 graphs on a tenth is held out, of fewer graphs a tenth of the entries, and training ends when these get no
+    better.
 
     Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model
     """
@@ -89,9 +90,9 @@ def fit(
     settings |= {} if lr is None else {"lr": lr}
     model = _model(dataset, settings, bool(target))
     start = time.perf_counter()
-    train(model, dataset, screen, checkpoint)
+    of_columns = train(model, dataset, screen, checkpoint)
     seconds = time.perf_counter() - start
-    show_training(screen, model, seconds)
+    show_training(screen, model, seconds, of_columns)
     save_model(model, graphs.reading, output)
     _show(screen, model, dataset, list(target or ()), output)
     screen.result(

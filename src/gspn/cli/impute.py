@@ -118,8 +118,8 @@ def _train(
     start = time.perf_counter()
     settings = sizes_for(graphs.dataset, *sizes)
     model = GSPN(graphs.dataset.schema, objective="masked", seed=seed, **settings)
-    train(model, graphs.dataset, screen)
-    show_training(screen, model, time.perf_counter() - start)
+    of_columns = train(model, graphs.dataset, screen)
+    show_training(screen, model, time.perf_counter() - start, of_columns)
     return model, graphs.reading
 
 

@@ -261,7 +261,7 @@ class _Asked:
         return Graphs(self._with_labels(dataset, str(path)), self.reading)
 
     def named(self, name: str) -> Graphs:
-        from gspn.datasets import load
+        from gspn.datasets import load, names
         from gspn.datasets.registry import BUILTIN
 
         options = dataset_options(self.reading.options)
@@ -270,7 +270,14 @@ class _Asked:
             options |= {"features": features if isinstance(features, str) else list(features)}
             # All of them would take some seconds, for nothing; without labels any will do.
             options.setdefault("target", self.labels[0] if len(self.labels) == 1 else list(self.labels) or "rings")
-        dataset = load(name, progress=self.progress, **options)
+        try:
+            dataset = load(name, progress=self.progress, **options)
+        except InputError as error:
+            if name in names():
+                raise
+            raise InputError(
+                f"{error}. There is no file of that name either; a molecule is given as {LITERAL}CCO"
+            ) from error
         if self.types:
             raise InputError(f"--types is for tables and saved PyG data; the attributes of {name} have their kinds")
         if self.model is not None and dataset.schema != self.model.schema:

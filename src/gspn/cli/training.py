@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _STEPS, _FEWEST_EPOCHS, _MOST_EPOCHS = 1_500, 30, 200
 _VERTICES_A_STATE = 40
 """Fewer would leave a state with too little to learn from."""
-_MOST_STATES, _LEVELS = 20, 3
+_FEWEST_STATES, _MOST_STATES, _LEVELS = 4, 20, 3
 _HELD_OUT_FROM = 100
 """Graphs from which on a tenth is held out to stop early; fewer are all needed, and judge badly."""
 _ENTRIES_HELD_OUT_FROM = 200
@@ -29,7 +29,7 @@ def sizes_for(dataset: GraphDataset, layers: int | None, states: int | None, epo
     chosen = min(max(_STEPS // steps, _FEWEST_EPOCHS), _MOST_EPOCHS)
     return {
         "num_layers": layers or (_LEVELS if edges else 1),
-        "num_states": states or min(max(vertices // _VERTICES_A_STATE, 2), _MOST_STATES),
+        "num_states": states or min(max(vertices // _VERTICES_A_STATE, _FEWEST_STATES), _MOST_STATES),
         "num_edge_types": max(1, len(dataset.edge_types or ()) or _codes(dataset)),
         "epochs": epochs or chosen,
         "patience": max(5, (epochs or chosen) // 4),
@@ -46,16 +46,30 @@ def hold_out(dataset: GraphDataset, seed: int) -> tuple[GraphDataset, GraphDatas
     return dataset[fold.train], dataset[fold.validation]
 
 
-def train(model: GSPN, dataset: GraphDataset, screen: Screen, checkpoint: Path | None = None) -> None:
-    """Fit until held-out graphs get no more likely or, of a few graphs, held-out entries."""
+def train(model: GSPN, dataset: GraphDataset, screen: Screen, checkpoint: Path | None = None) -> float | None:
+    """Fit until held-out graphs get no more likely or, of a few graphs, held-out entries.
+
+    Of entries, gives what they would cost if every column stood by itself, in nats.
+    """
     training, validation = hold_out(dataset, model.seed)
     entries = int((~dataset.entries().isnan()).sum())
     if validation is not None or entries < _ENTRIES_HELD_OUT_FROM or checkpoint is not None or hasattr(model, "target"):
         model.fit(training, validation=validation, checkpoint=checkpoint, progress=screen.progress)
-        return
+        return None
     from gspn.models.stopping import fit_holding_out_entries
 
     fit_holding_out_entries(model, dataset, progress=screen.progress)
+    return loss_of_columns(dataset, model.seed)
+
+
+def loss_of_columns(dataset: GraphDataset, seed: int) -> float:
+    """Nats a held-out entry where every column stands by itself, as a yardstick: one state learns nothing else."""
+    from gspn.baselines import Mixture
+    from gspn.models.stopping import SHARE, held_out_loss, without_some_entries
+
+    training = without_some_entries(dataset, SHARE, seed)
+    alone = Mixture(dataset.schema, num_states=1, seed=seed).fit(training).model_
+    return held_out_loss(alone.float(), training, dataset)  # float32: what is compiled already will do
 
 
 def show_graphs(screen: Screen, dataset: GraphDataset, inferred: bool = False) -> None:
@@ -89,13 +103,19 @@ def show_graphs(screen: Screen, dataset: GraphDataset, inferred: bool = False) -
             )
 
 
-def show_training(screen: Screen, model: Any, seconds: float) -> None:
-    """How training went, in a line."""
+def show_training(screen: Screen, model: Any, seconds: float, of_columns: float | None = None) -> None:
+    """How training went, in a line; beside the loss on held-out entries that of columns by themselves."""
     history = model.history_
     last = min((epoch for epoch in history if "validation" in epoch), key=_validation, default=history[-1])
     judged = f", {last['validation']:.4f} on what was held out" if "validation" in last else ""
+    judged += "" if of_columns is None else f" ({of_columns:.4f} if every column stood by itself)"
     sizes = f"{model.num_layers} levels, {model.num_states} states"
     screen.note(f"trained {sizes}: {len(history)} epochs in {seconds:.0f} s, loss {last['train']:.4f}{judged}")
+    if of_columns is not None and last["validation"] >= of_columns:
+        screen.note(
+            "warning: held-out entries are filled no better than by every column's mean or commonest value; there may "
+            "be too few rows, or --types or --states may help"
+        )
 
 
 def _validation(epoch: dict[str, Any]) -> float:

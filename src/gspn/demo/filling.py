@@ -29,7 +29,7 @@ class Answer:
     charge_error: float
     """mean absolute error of hidden partial charges, in elementary charges"""
     nats: float
-    """mean −log P of a hidden entry given what is seen; lower is better"""
+    """mean −log-likelihood of a hidden entry given what is seen; lower is better"""
     covered: float
     """share of hidden partial charges inside their 90 % intervals"""
 

@@ -74,7 +74,7 @@ def draw_charts(story: Story) -> dict[str, Figure]:
     errors = {name: [float(np.mean(each))] for name, each in story.few_labels.errors.items()}
     spread = {name: [float(np.std(each))] for name, each in story.few_labels.errors.items()}
     return {
-        "training": training_curves(story.model.history_, y_label="−log P of a hidden entry (nats)"),
+        "training": training_curves(story.model.history_, y_label="−log-likelihood of a hidden entry (nats)"),
         "charges": observed_against_imputed(*story.filling.charges, level=LEVEL, unit="e"),
         "elements": observed_against_imputed(*story.filling.elements),
         "calibration": calibration({f"GSPN, {CHARGE}": story.filling.charges}),

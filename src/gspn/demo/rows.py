@@ -32,11 +32,11 @@ def rows_of(story: Story) -> list[Row]:
 
     labels = story.few_labels
     errors = {name: f"{np.mean(each):.2f} ± {np.std(each):.2f}" for name, each in labels.errors.items()}
-    learned, measure = f"log P from {labels.labelled} labels (1 %)", "mean absolute error"
+    learned, measure = f"octanol-water log P from {labels.labelled} labels (1 %)", "mean absolute error"
     return [
         filled("categories and counts right", "higher", "{:.1%}", "right"),
         filled("mean error of a partial charge", "lower", "{:.3f}", "charge_error"),
-        filled("−log P of an entry, nats", "lower", "{:.3f}", "nats"),
+        filled("−log-likelihood, nats an entry", "lower", "{:.3f}", "nats"),
         filled("charges inside 90 % intervals", "90 %", "{:.1%}", "covered"),
         Row(
             learned,

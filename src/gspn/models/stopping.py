@@ -18,12 +18,15 @@ from gspn.graphs import GraphDataset
 from gspn.graphs.missing import uniform_mask, with_missing
 from gspn.models.gspn import GSPN
 
+SHARE = 0.1
+"""Of the observed entries that are held out."""
+
 
 def fit_holding_out_entries(
     model: GSPN,
     dataset: GraphDataset,
     *,
-    share: float = 0.1,
+    share: float = SHARE,
     rounds: int = 20,
     patience: int = 3,
     progress: bool = True,
@@ -32,10 +35,7 @@ def fit_holding_out_entries(
 
     `history_` has all epochs, and after each round the loss on held-out entries, in nats an entry, as "validation".
     """
-    held_out = uniform_mask(dataset, share, model.seed) & ~torch.isnan(dataset.entries())
-    training, count = with_missing(dataset, held_out), int(held_out.sum())
-    if not count:
-        raise InputError("there are too few observed entries to hold some out")
+    training = without_some_entries(dataset, share, model.seed)
     a_round = max(1, model.epochs // rounds)
     history: list[dict[str, object]] = []
     best, best_loss, best_round = copy.deepcopy(model.state_dict()), float("inf"), 0
@@ -50,7 +50,7 @@ def fit_holding_out_entries(
             # Every round has masks of its own; they depend on the seed and the epoch's number.
             model.fit(training, progress=False, warm_start=number > 0, epochs=epochs, seed=model.seed + number)
             history += [epoch | {"epoch": done + epoch["epoch"]} for epoch in model.history_]
-            loss = -float(torch.cat(model.log_prob_missing(training, list(dataset))).sum()) / count
+            loss = held_out_loss(model, training, dataset)
             history[-1]["validation"] = loss
             if loss < best_loss:
                 best, best_loss, best_round = copy.deepcopy(model.state_dict()), loss, number
@@ -61,3 +61,17 @@ def fit_holding_out_entries(
     if model.training_scores_ is not None:
         model.keep_scores(dataset, seed=model.seed)
     return model
+
+
+def without_some_entries(dataset: GraphDataset, share: float, seed: int) -> GraphDataset:
+    """The dataset with a share of its observed entries missing."""
+    held_out = uniform_mask(dataset, share, seed) & ~torch.isnan(dataset.entries())
+    if not held_out.any():
+        raise InputError("there are too few observed entries to hold some out")
+    return with_missing(dataset, held_out)
+
+
+def held_out_loss(model: GSPN, training: GraphDataset, dataset: GraphDataset) -> float:
+    """Nats for each entry that is missing in `training` and observed in `dataset`, given what `training` shows."""
+    count = int((training.entries().isnan() & ~dataset.entries().isnan()).sum())
+    return -float(torch.cat(model.log_prob_missing(training, list(dataset))).sum()) / count

@@ -1,0 +1,39 @@
+"""The yardstick that commands show beside the loss on held-out entries."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gspn import GSPN, Binary, Schema, pack
+from gspn.cli.screen import Screen
+from gspn.cli.training import loss_of_columns, show_training
+from gspn.models.stopping import fit_holding_out_entries
+
+
+def test_the_yardstick_is_what_columns_say_by_themselves() -> None:
+    """A fair coin costs log 2; a copy of it in the next column is free to those who look at rows."""
+    coins = torch.rand(400, 1, generator=torch.Generator().manual_seed(0)).round()
+    schema = Schema([Binary("a"), Binary("b")])
+    dataset = pack([Data(x=coins.repeat(1, 2), edge_index=torch.empty(2, 0, dtype=torch.long))], schema)
+    alone = loss_of_columns(dataset, seed=1)
+    assert alone == pytest.approx(math.log(2), abs=0.02)  # the coins are fair to a twentieth
+    model = GSPN(schema, num_layers=1, num_states=2, objective="masked", epochs=200, lr=0.1, seed=1)
+    fit_holding_out_entries(model, dataset, progress=False)
+    # Where both entries of a row are held out nobody knows; that is one row in ten of those.
+    assert min(epoch["validation"] for epoch in model.history_ if "validation" in epoch) < alone / 2
+
+
+@pytest.mark.parametrize(("of_columns", "warned"), [(None, False), (0.6, False), (0.5, True), (0.4, True)])
+def test_a_model_that_is_no_better_is_warned_about(
+    of_columns: float | None, warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = SimpleNamespace(history_=[{"train": 1.0, "validation": 0.5}], num_layers=2, num_states=4)
+    show_training(Screen(), model, 1.0, of_columns)
+    said = capsys.readouterr().err
+    assert ("warning: held-out entries are filled no better" in said) == warned
+    assert ("if every column stood by itself" in said) == (of_columns is not None)
