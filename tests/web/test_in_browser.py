@@ -201,7 +201,7 @@ def test_keyboard_alone(page: Page, address: str) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.dataset.vertex") == "1"
     label = page.evaluate("document.activeElement.getAttribute('aria-label')")
-    assert label.startswith("C2, C.")
+    assert label.startswith("C1, C.")
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.dataset.vertex") != "1"
     page.focus("#edited [data-vertex='3']")

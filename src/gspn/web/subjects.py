@@ -84,7 +84,8 @@ def from_text(model: GSPN, smiles: str, limits: Limits) -> Subject:
     _refuse("atoms", len(graph.x), limits.atoms)
     molecule = valences.read_molecule(smiles)
     symbols = [atom.GetSymbol() for atom in molecule.GetAtoms()]
-    names = tuple(f"{symbol}{number + 1}" for number, symbol in enumerate(symbols))
+    # Numbered from 0, as RDKit, the commands and `what_if` do.
+    names = tuple(f"{symbol}{number}" for number, symbol in enumerate(symbols))
     return Subject(model, graph, names, _depict(molecule), BOND_TYPES, molecule)
 
 
