@@ -63,8 +63,8 @@ def fit(
 ) -> None:
     """Train a model without labels, or with --target one that predicts, and save it as a folder.
 
-    From 100 graphs on a tenth is held out, of fewer graphs a tenth of the entries, and training ends when these get no
-    better.
+    From 100 graphs on a tenth is held out, and training ends when these get no better; of fewer graphs, without
+    --target, a tenth of the entries.
 
     Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model
     """
@@ -94,22 +94,11 @@ def fit(
     seconds = time.perf_counter() - start
     show_training(screen, model, seconds, of_columns)
     save_model(model, graphs.reading, output)
-    _show(screen, model, dataset, list(target or ()), output)
-    screen.result(
-        {
-            "model": str(output),
-            "kind": type(model).__name__,
-            "graphs": len(dataset),
-            "schema": dataset.schema.to_json(),
-            "target": list(target or ()),
-            "settings": settings,
-            "history": model.history_,
-            "seconds": seconds,
-        }
-    )
+    _show(screen, model, dataset, list(target or ()), output, {"settings": settings, "seconds": seconds})
 
 
-def _show(screen: Screen, model: Any, dataset: Any, target: list[str], output: Path) -> None:
+def _show(screen: Screen, model: Any, dataset: Any, target: list[str], output: Path, how: dict[str, Any]) -> None:
+    """What was trained and where it is, for people and for machines."""
     screen.table(
         [
             {"what": "model", "value": type(model).__name__},
@@ -120,6 +109,17 @@ def _show(screen: Screen, model: Any, dataset: Any, target: list[str], output: P
             {"what": "epochs", "value": len(model.history_)},
             {"what": "saved in", "value": str(output)},
         ]
+    )
+    screen.result(
+        {
+            "model": str(output),
+            "kind": type(model).__name__,
+            "graphs": len(dataset),
+            "schema": dataset.schema.to_json(),
+            "target": target,
+            "history": model.history_,
+        }
+        | how
     )
 
 

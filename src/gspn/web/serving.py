@@ -59,7 +59,7 @@ def serve(
         )
     # Graphs of the page are small: a second thread would cost more than it gives.
     torch.set_num_threads(1)
-    app = create_app(loaded, limits, allowed_names=[*allowed_names, host])
+    server = server_of(create_app(loaded, limits, allowed_names=[*allowed_names, host]))
     with listening(host, port) as listener:
         shown = host if _is_loopback(host) else socket.gethostname()
         address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}/"
@@ -67,7 +67,7 @@ def serve(
         if open_browser:
             threading.Timer(0.5, webbrowser.open, [address]).start()
         with contextlib.suppress(KeyboardInterrupt):
-            server_of(app).run(sockets=[listener])
+            server.run(sockets=[listener])
 
 
 def model_of(model: GSPN | str | os.PathLike[str] | None) -> GSPN | None:

@@ -9,18 +9,16 @@ import http.client
 import json
 import statistics
 import sys
-import threading
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
-import uvicorn
 
 from gspn.benchmarks.measure import show
-from gspn.web.app import create_app
 from gspn.web.learning import Learning, learn_molecules
 from gspn.web.limits import Limits
-from gspn.web.serving import listening
+from gspn.web.notebook import NotebookPage
 
 FIFTY_ATOMS = "CC(C)c1c(C(=O)Nc2ccccc2)c(-c2ccccc2)c(-c2ccc(F)cc2)n1CCC(O)CC(O)CC(=O)OCCCCCCCCC"
 REPETITIONS = 30
@@ -31,19 +29,14 @@ def run() -> list[dict[str, Any]]:
     learning = Learning()
     for _ in learn_molecules(learning):
         pass
-    with listening("127.0.0.1", 0) as listener:
-        app = create_app(learning.model, Limits(requests_per_second=1e6))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        connection = http.client.HTTPConnection(*listener.getsockname())
+    with NotebookPage(learning.model, limits=Limits(requests_per_second=1e6)) as page:
+        connection = http.client.HTTPConnection(urlsplit(page.address).netloc)
         rows = [
             _measure(connection, path, leave_one_out)
             for path in ("what-if", "replacements", "conditional")
             for leave_one_out in (False, True)
         ]
-        server.should_exit = True
-        thread.join()
+        connection.close()
     return rows
 
 
