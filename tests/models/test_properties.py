@@ -37,14 +37,14 @@ def draw_model(name: str, seed: int, **arguments: Any) -> GSPN:
     return random_model(EVERY_KIND, seed, template=template(name, EVERY_KIND, 3, seed), **arguments)
 
 
-def close(one: Tensor, other: Tensor, tolerance: float = ROUNDING) -> None:
+def assert_close(one: Tensor, other: Tensor, tolerance: float = ROUNDING) -> None:
     torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
-def all_close(ours: list[Tensor], theirs: list[Tensor]) -> None:
+def assert_all_close(ours: list[Tensor], theirs: list[Tensor]) -> None:
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):
-        close(one, other)
+        assert_close(one, other)
 
 
 def answers(model: GSPN, graphs: Any) -> Iterator[Any]:
@@ -69,7 +69,7 @@ def test_vertex_and_edge_order(seed: int, name: str) -> None:
     place = order.argsort()
     moved = Data(x=data.x[order], edge_index=place[data.edge_index[:, edges]], edge_type=data.edge_type[edges])
     for before, after in zip(answers(model, data), answers(model, moved), strict=True):
-        close(after, before[order])
+        assert_close(after, before[order])
 
 
 @settings(max_examples=20)
@@ -82,7 +82,7 @@ def test_graph_order_and_company(seed: int, name: str) -> None:
     chosen = rng.integers(len(graphs), size=6).tolist()
     together = answers(model, [graphs[g] for g in chosen])
     for number, answer in enumerate(together):
-        all_close(answer, [alone[g][number] for g in chosen])
+        assert_all_close(answer, [alone[g][number] for g in chosen])
 
 
 @pytest.mark.parametrize("numbers_at_once", [1, 100, 300, 10**9])
@@ -100,7 +100,7 @@ def test_chunks(monkeypatch: pytest.MonkeyPatch, numbers_at_once: int) -> None:
     monkeypatch.setattr(Hierarchy, "forward", counted)
     monkeypatch.setattr("gspn.queries.chunks._NUMBERS_AT_ONCE", numbers_at_once)
     for ours, theirs in zip(answers(model, graphs), expected, strict=True):
-        all_close(ours, theirs)
+        assert_all_close(ours, theirs)
     if numbers_at_once == 1:
         assert passes == 5 * len(graphs)
     elif numbers_at_once == 10**9:
@@ -120,7 +120,7 @@ def test_column_order(seed: int, name: str) -> None:
     data = draw_graphs(1, seed, missing=0.3)[0]
     moved = Data(x=data.x[:, order], edge_index=data.edge_index)
     for ours, theirs in zip(answers(model, data), answers(other, moved), strict=True):
-        close(ours, theirs)
+        assert_close(ours, theirs)
 
 
 # ---- One graph or many
@@ -149,7 +149,7 @@ def test_a_sequence_gives_a_list(wrap: Callable[[list[Data]], Any]) -> None:
         ][number]
         together = ask(wrap(graphs))
         assert isinstance(together, list)
-        all_close(together, [ask(data) for data in graphs])
+        assert_all_close(together, [ask(data) for data in graphs])
 
 
 @pytest.mark.parametrize("wrap", sequences())
@@ -157,7 +157,7 @@ def test_a_sequence_of_one_graph_is_still_a_sequence(wrap: Callable[[list[Data]]
     model, graphs = draw_model("naive Bayes", 2), draw_graphs(1, seed=2)
     result = model.log_likelihood(wrap(graphs))
     assert isinstance(result, list)
-    all_close(result, [model.log_likelihood(graphs[0])])
+    assert_all_close(result, [model.log_likelihood(graphs[0])])
 
 
 @pytest.mark.parametrize("wrap", sequences())
@@ -191,7 +191,7 @@ def test_some_vertices(name: str, leave_one_out: bool) -> None:
         forms: list[Any] = [asked, torch.tensor(asked, dtype=torch.long), np.array(asked, dtype=np.int64)]
         for vertices in forms:
             some = model.log_likelihood(data, leave_one_out=leave_one_out, vertices=vertices)
-            close(some, every[asked])
+            assert_close(some, every[asked])
 
 
 def test_targets_are_carried() -> None:
@@ -246,9 +246,9 @@ def test_parallel_edges_count() -> None:
 
     first, second = probability([(0, 2)]), probability([(1, 2)])
     assert abs(float(first - second)) > 1e-3
-    close(probability([(0, 2), (1, 2)]), (first + second) / 2)
-    close(probability([(0, 2), (1, 2), (0, 2)]), (2 * first + second) / 3)
-    close(probability([(0, 2), (0, 2)]), first)
+    assert_close(probability([(0, 2), (1, 2)]), (first + second) / 2)
+    assert_close(probability([(0, 2), (1, 2), (0, 2)]), (2 * first + second) / 3)
+    assert_close(probability([(0, 2), (0, 2)]), first)
 
 
 def test_edge_types_matter_where_the_model_tells_them_apart() -> None:
@@ -260,7 +260,7 @@ def test_edge_types_matter_where_the_model_tells_them_apart() -> None:
             for types in ([0, 0], [1, 1], [1, 0])
         )
         assert (abs(float(one - other)) > 1e-3) == matters
-        close(both, (one + other) / 2)
+        assert_close(both, (one + other) / 2)
 
 
 def test_a_vertex_without_incoming_edges_has_the_learned_prior_and_its_own_levels_leaves() -> None:
@@ -270,11 +270,11 @@ def test_a_vertex_without_incoming_edges_has_the_learned_prior_and_its_own_level
     joint = prior[None, :, None] * probs  # [L, C, K]
     data = coloured([0, 1, 2, 2], [(0, 1), (1, 2), (2, 1), (0, 2)])
     for v, code in ((0, 0), (3, 2)):
-        close(model.log_likelihood(data)[v], joint[-1, :, code].sum().log())
+        assert_close(model.log_likelihood(data)[v], joint[-1, :, code].sum().log())
         expected = joint[:, :, code] / joint[:, :, code].sum(1, keepdim=True)
-        close(model.posteriors(data)[v, :, 0], expected)
+        assert_close(model.posteriors(data)[v, :, 0], expected)
         alone = coloured([code], [])
-        close(model.log_likelihood(alone)[0], model.log_likelihood(data)[v])
+        assert_close(model.log_likelihood(alone)[0], model.log_likelihood(data)[v])
 
 
 def test_graphs_without_edges_or_vertices() -> None:
@@ -286,12 +286,12 @@ def test_graphs_without_edges_or_vertices() -> None:
     single = Data(x=data.x[:1])
     for first, second, third in zip(answers(model, none), answers(model, empty), answers(model, single), strict=True):
         assert torch.equal(first, second)
-        close(third[0], first[0])
+        assert_close(third[0], first[0])
     for alone, listed in zip(answers(model, nothing), answers(model, [nothing, data, nothing]), strict=True):
         assert len(alone) == len(listed[0]) == len(listed[2]) == 0
         assert alone.shape[1:] == listed[1].shape[1:] == listed[0].shape[1:]
         assert len(listed[1]) == data.num_nodes
-    all_close(model.log_likelihood([nothing, data]), [model.log_likelihood(nothing), model.log_likelihood(data)])
+    assert_all_close(model.log_likelihood([nothing, data]), [model.log_likelihood(nothing), model.log_likelihood(data)])
     assert model.log_likelihood(nothing, vertices=[], leave_one_out=True).shape == (0,)
     GSPN(EVERY_KIND, num_layers=2, num_states=2, epochs=1).fit([nothing, data], validation=nothing, progress=False)
 
@@ -309,7 +309,7 @@ def test_dtypes_of_x(dtype: torch.dtype) -> None:
     assert torch.equal(model.log_likelihood(Data(x=x.to(dtype), edge_index=edges)), expected)
     assert torch.equal(model.log_likelihood(Data(x=x.to(dtype), edge_index=edges.int())), expected)
     mixed = [Data(x=x.to(dtype), edge_index=edges), Data(x=x.double(), edge_index=edges)]
-    all_close(model.log_likelihood(mixed), [expected, expected])
+    assert_all_close(model.log_likelihood(mixed), [expected, expected])
 
 
 def test_booleans_as_x() -> None:
@@ -351,15 +351,15 @@ def test_every_prior_and_posterior_sums_to_one(seed: int, name: str, levels: int
             hierarchy.prior(), hierarchy.transitions(), batch, partial(posterior_at, hierarchy, inputs)
         )
         assert len(priors) == len(posteriors) == levels
-        close(torch.stack(posteriors, 1), evaluation.posteriors, tolerance)
-        close(priors[-1], evaluation.root_prior, tolerance)
+        assert_close(torch.stack(posteriors, 1), evaluation.posteriors, tolerance)
+        assert_close(priors[-1], evaluation.root_prior, tolerance)
         for probabilities in (torch.stack(priors, 1), evaluation.posteriors):
             assert probabilities.shape == (batch.num_vertices, levels, hierarchy.template.num_sum_units, 3)
             assert (probabilities >= 0).all()
             total = probabilities.sum(-1)
-            close(total, torch.ones_like(total), tolerance)
+            assert_close(total, torch.ones_like(total), tolerance)
         transitions = hierarchy.transitions().sum(-1)
-        close(transitions, torch.ones_like(transitions), tolerance)
+        assert_close(transitions, torch.ones_like(transitions), tolerance)
 
 
 @pytest.mark.parametrize(("depth", "repetitions"), [(1, 1), (1, 3), (2, 1), (3, 2)])
@@ -367,4 +367,4 @@ def test_posteriors_of_larger_circuits_sum_to_one(depth: int, repetitions: int) 
     circuit = random_circuit(EVERY_KIND, 4, depth=depth, repetitions=repetitions, seed=depth)
     model = random_model(EVERY_KIND, 15, template=circuit, num_states=4)
     for posteriors in model.posteriors(draw_graphs(3, seed=15, missing=0.4)):
-        close(posteriors.sum(-1), torch.ones_like(posteriors[..., 0]))
+        assert_close(posteriors.sum(-1), torch.ones_like(posteriors[..., 0]))

@@ -33,13 +33,13 @@ def fit_units(graphs: list[Data], **arguments: Any) -> GSPN:
     return model.fit(graphs, progress=False)
 
 
-def close(one: Tensor, other: Tensor, tolerance: float) -> None:
+def assert_close(one: Tensor, other: Tensor, tolerance: float) -> None:
     torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
-def all_close(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
+def assert_all_close(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
     for one, other in zip(ours, theirs, strict=True):
-        close(one, other, tolerance)
+        assert_close(one, other, tolerance)
 
 
 # In standardised units both runs see the same numbers up to relative rounding of 1e-16. Adam divides gradients by their
@@ -58,11 +58,11 @@ def test_scaling_a_column_shifts_log_likelihoods(scale: float, circuit: bool) ->
         shift = -np.log(scale) * (~torch.isnan(data.x[:, 1])).double()
         for leave_one_out in (False, True):
             ours = one.log_likelihood(data, leave_one_out=leave_one_out) + shift
-            close(other.log_likelihood(moved, leave_one_out=leave_one_out), ours, TRAINED)
-        close(other.posteriors(moved), one.posteriors(data), TRAINED)
+            assert_close(other.log_likelihood(moved, leave_one_out=leave_one_out), ours, TRAINED)
+        assert_close(other.posteriors(moved), one.posteriors(data), TRAINED)
     ours, theirs = other.get_parameters(), one.get_parameters()
     for name in ("mean", "std"):
-        close(ours["leaves"]["mass"][name] / scale, theirs["leaves"]["mass"][name], TRAINED)
+        assert_close(ours["leaves"]["mass"][name] / scale, theirs["leaves"]["mass"][name], TRAINED)
 
 
 @pytest.mark.parametrize("circuit", [False, True])
@@ -73,16 +73,18 @@ def test_the_start_does_not_depend_on_units(circuit: bool) -> None:
     expected = fit_units(plain, template=structure, epochs=0).posteriors(plain)
     for scale in (1000.0, 0.001, 7.3, 3.0, 100.0, 12345.0, 1 / 3):
         scaled = draw_units(scale)
-        all_close(fit_units(scaled, template=structure, epochs=0).posteriors(scaled), expected, 1e-9)
+        assert_all_close(fit_units(scaled, template=structure, epochs=0).posteriors(scaled), expected, 1e-9)
 
 
 @pytest.mark.parametrize("shift", [1024.0, -50.0])
 def test_shifting_a_column_changes_nothing(shift: float) -> None:
     plain, moved = draw_units(1.0), draw_units(1.0, shift)
     one, other = fit_units(plain), fit_units(moved)
-    all_close(other.log_likelihood(moved), one.log_likelihood(plain), TRAINED)
-    all_close(other.log_likelihood(moved, leave_one_out=True), one.log_likelihood(plain, leave_one_out=True), TRAINED)
-    all_close(other.posteriors(moved), one.posteriors(plain), TRAINED)
+    assert_all_close(other.log_likelihood(moved), one.log_likelihood(plain), TRAINED)
+    assert_all_close(
+        other.log_likelihood(moved, leave_one_out=True), one.log_likelihood(plain, leave_one_out=True), TRAINED
+    )
+    assert_all_close(other.posteriors(moved), one.posteriors(plain), TRAINED)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -3.0, 1e9, 1.7e18])

@@ -38,7 +38,7 @@ def ask(client: TestClient, path: str, **question: Any) -> Any:
     return answer.json()
 
 
-def close(found: Any, expected: Any) -> None:
+def assert_close(found: Any, expected: Any) -> None:
     torch.testing.assert_close(torch.tensor(found).float(), torch.as_tensor(expected).float(), rtol=1e-5, atol=1e-5)
 
 
@@ -54,8 +54,8 @@ def test_what_if_is_that_of_the_model(client: TestClient, model: GSPN, leave_one
     }
     expected = model.what_if(molecule(ASPIRIN), changes, leave_one_out=leave_one_out)
     for name in ("before", "after", "change", "relative", "total"):
-        close(found[name], getattr(expected, name))
-    close(found["total_after"] - found["total_before"], expected.total)
+        assert_close(found[name], getattr(expected, name))
+    assert_close(found["total_after"] - found["total_before"], expected.total)
     assert found["entries"]["element"][:4] == ["C", "C", "O", "O"]
     assert found["entries_after"]["element"][:6] == ["Cl", "C", "O", "N", "C", None]
     assert len(found["places"]) == len(found["names"]) == 13
@@ -78,20 +78,20 @@ def test_replacements_are_what_if_all_of_the_edited_graph(client: TestClient, mo
     expected = model.what_if_all(
         edited, "element", vertices=[3], values=[*values, None], leave_one_out=leave_one_out
     ).squeeze(0)
-    close([row["change"] for row in found["replacements"]] + [found["unknown"]["change"]], expected)
+    assert_close([row["change"] for row in found["replacements"]] + [found["unknown"]["change"]], expected)
     assert sorted(values, key=str) == sorted(elements(model), key=str)
     changes = [row["change"] for row in found["replacements"]]
     assert changes == sorted(changes, reverse=True)
     assert [row["value"] for row in found["replacements"] if row["current"]] == ["O"]
-    close(found["conditional"]["probs"], model.conditional(edited, "element", vertices=[3]).probs[0])
+    assert_close(found["conditional"]["probs"], model.conditional(edited, "element", vertices=[3]).probs[0])
 
 
 def test_conditional_is_that_of_the_model(client: TestClient, model: GSPN) -> None:
     found = ask(client, "conditional", smiles=ASPIRIN, vertex=7, attribute="element")
-    close(found["conditional"]["probs"], model.conditional(molecule(ASPIRIN), "element", vertices=[7]).probs[0])
+    assert_close(found["conditional"]["probs"], model.conditional(molecule(ASPIRIN), "element", vertices=[7]).probs[0])
     assert found["conditional"]["values"] == elements(model)
     counted = ask(client, "conditional", smiles=ASPIRIN, vertex=7, attribute="degree")
-    close(counted["conditional"]["mean"], model.conditional(molecule(ASPIRIN), "degree", vertices=[7]).mean[0])
+    assert_close(counted["conditional"]["mean"], model.conditional(molecule(ASPIRIN), "degree", vertices=[7]).mean[0])
 
 
 def test_bonds_come_and_go_and_degrees_follow(client: TestClient, model: GSPN) -> None:
@@ -99,7 +99,7 @@ def test_bonds_come_and_go_and_degrees_follow(client: TestClient, model: GSPN) -
     found = ask(client, "what-if", smiles=ASPIRIN, edits=[remove, add])
     changes = {1: {"degree": 2}, 12: {"degree": 2}}
     expected = model.what_if(molecule(ASPIRIN), changes, add_edges=[(0, 12, 0)], remove_edges=[(0, 1)])
-    close(found["change"], expected.change)
+    assert_close(found["change"], expected.change)
     assert [0, 1, 0, False] in found["edges"]
     assert [0, 1, 0, False] not in found["edges_after"]
     assert [0, 12, 0, False] in found["edges_after"]
