@@ -38,6 +38,20 @@ head = { hidden = 4, epochs = 3 }
 head_search = { pooling = ["sum", "mean"] }
 """
 
+TIME = """
+title = "Time"
+question = "time"
+measure = "accuracy"
+[protocol]
+division = "hold-out"
+runs = 1
+[data.TOY]
+graphs = 20
+[models.both]
+system = "SupervisedGSPN"
+settings = { num_layers = 3, num_states = 4, num_graph_states = 5 }
+"""
+
 FILL = """
 title = "Toy gaps"
 question = "fill"

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_experiments import Here
+from small_experiments import TIME, Here
 
+from gspn.benchmarks import step
 from gspn.cli.experiment import run_experiment, show_report
 
 GRID = """
@@ -79,3 +80,25 @@ def test_records_of_other_models_make_no_column(grid: str, tmp_path: Path, capsy
     capsys.readouterr()
     run_experiment("toy", grid, data=["second"], results=results, quiet=True, as_json=True)
     assert shown(capsys.readouterr().out)[1] == ["second"]
+
+
+def test_times_are_measured_alone_and_with_their_own_threads(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = tmp_path / "time.toml"
+    grid.write_text(TIME)
+    asked: dict[str, Any] = {}
+
+    def hire(folder: Path, **settings: Any) -> Here:
+        asked.update(settings)
+        return Here(folder)
+
+    times = {f"{name} ms": 1.0 for name in ("GSPN forward", "GSPN step", "GIN forward", "GIN step")}
+    monkeypatch.setattr("gspn.experiments.local.LocalRunner", hire)
+    monkeypatch.setattr(step, "rates", dict)
+    monkeypatch.setattr(step, "compare", lambda *given: times | {"GSPN parameters": 1, "GIN parameters": 1})
+    run_experiment("toy", str(grid), workers=5, threads=1, results=tmp_path / "results", quiet=True, as_json=True)
+    assert (asked["workers"], asked["threads"]) == (1, step.THREADS)
+    made_with = json.loads(capsys.readouterr().out)["made_with"]
+    assert made_with["threads"] == str(step.THREADS)
+    assert "training time" not in made_with, "nothing was trained"

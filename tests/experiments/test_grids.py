@@ -139,7 +139,12 @@ def test_settings_of_a_column_replace_those_of_the_row() -> None:
         ("[data.TOY]", "[data.TOY]\nfolds = []", "[data.TOY]: folds must be different"),
         ("[data.TOY]", '[data.TOY]\nfolds = ["first"]', "[data.TOY]: folds must be tuple[int, ...] | None, got"),
         ("[data.TOY]", "[data]\nTOY = 3", "[data.TOY]: a table is expected, got 3"),
-        ('division = "published"', 'division = "hold-out"', "[data.TOY]: folds are those of the division"),
+        ('division = "published"', 'division = "hold-out"', "[data.TOY]: the division 'hold-out' has no folds"),
+        ('division = "published"', 'division = "k-fold"\nfolds = 1', "[protocol]: folds must be"),
+        ('division = "published"', 'division = "k-fold"', "[protocol]: the division 'k-fold', and no other, needs"),
+        ("runs = 2", "runs = 2\nfolds = 3", "[protocol]: the division 'k-fold', and no other, needs"),
+        ("[data.TOY]", "[data.TOY]\nlabels = 1.5", "[data.TOY]: labels must be a whole number or a share"),
+        ("[data.TOY]", "[data.TOY]\nlabels = 0.0", "[data.TOY]: labels must be a whole number or a share"),
         ('["curves"]', '["curve"]', "figures can be curves, levels, got 'curve'"),
         ('["curves"]', '["levels"]', "[models.Constant]: the figure 'levels' needs num_layers"),
         ('["curves"]', '["curves"]\npaper = "the other"', "paper must be one of scarce supervision,"),
@@ -160,6 +165,12 @@ def test_a_wrong_grid_is_refused_with_its_place(old: str, new: str, complaint: s
     with pytest.raises(GSPNError, match=re.escape(complaint)) as raised:
         parse_grid(text.replace(old, new), "toy")
     assert str(raised.value).startswith("grid toy")
+
+
+def test_a_fold_that_is_not_drawn_is_refused() -> None:
+    text = PREDICT.replace('"published"', '"k-fold"\nfolds = 4').replace("[data.TOY]", "[data.TOY]\nfolds = [0, 4]")
+    with pytest.raises(GSPNError, match=re.escape("[data.TOY]: there are 4 folds, counted from 0")):
+        parse_grid(text, "toy")
 
 
 @pytest.mark.parametrize(

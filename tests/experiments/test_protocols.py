@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_experiments import FILL, PREDICT
+from small_experiments import FILL, PREDICT, TIME
 from torch import Tensor
 
 from gspn.attributes import Continuous
@@ -23,7 +23,7 @@ from gspn.experiments.runs import ASSESSMENT, SELECTION, Piece, Run, pieces_of
 from gspn.experiments.sources import Division, Source
 from gspn.experiments.work import perform
 from gspn.graphs import GraphDataset, missing
-from gspn.graphs.splits import Fold
+from gspn.graphs.splits import Fold, kfold
 
 
 def contest(toy: Path, row: str = "GSPN_S", text: str = PREDICT) -> Contest:
@@ -275,30 +275,19 @@ def test_missing_values_of_test_graphs_are_judged_at_the_end_alone(toy: Path, tm
 def test_steps_are_timed_on_the_data_and_with_the_sizes_of_the_grid(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = """
-    title = "Time"
-    question = "time"
-    measure = "accuracy"
-    [protocol]
-    division = "hold-out"
-    runs = 1
-    [data]
-    TOY = { graphs = 20 }
-    [models.both]
-    system = "SupervisedGSPN"
-    settings = { num_layers = 3, num_states = 4, num_graph_states = 5 }
-    """
     asked: list[Any] = []
 
     def compare(name: str, graphs: GraphDataset, rates: Any, sizes: step.Sizes) -> dict[str, Any]:
         asked.append((len(graphs), sizes))
         return {}
 
+    monkeypatch.setattr(step, "THREADS", 3)
     monkeypatch.setattr(step, "rates", dict)
     monkeypatch.setattr(step, "compare", compare)
-    (one,) = contests(parse_grid(text, "toy"))
-    perform(Piece(one.finals(Records(tmp_path).get)), tmp_path)
+    (one,) = contests(parse_grid(TIME, "toy"))
+    (record,) = perform(Piece(one.finals(Records(tmp_path).get)), tmp_path) or [{}]
     assert asked == [(20, step.Sizes(3, 4, 5))]
+    assert record["threads"] == 3, "those that were measured, not those of the process"
 
 
 def test_few_labels_are_the_same_for_all_models(toy: Path) -> None:
@@ -309,6 +298,42 @@ def test_few_labels_are_the_same_for_all_models(toy: Path) -> None:
     assert len(parts.labelled) == 5
     again = predicting._parts(dataclasses.replace(few, model="GSPN", seed=3))
     assert torch.equal(parts.labelled, again.labelled)
+
+
+@pytest.mark.parametrize(("labels", "kept"), [(0.25, 6), (0.001, 1), (0.999, 24), (1, 1), (100, 24), (None, 24)])
+def test_labels_are_a_number_or_a_share(toy: Path, labels: float | None, kept: int) -> None:
+    run = contest(toy).candidates[0]
+    parts = predicting._parts(dataclasses.replace(run, source=dataclasses.replace(run.source, labels=labels)))
+    assert len(parts.labelled) == kept
+
+
+def test_folds_are_drawn_where_none_are_published(toy: Path) -> None:
+    text = PREDICT.replace('division = "published"', 'division = "k-fold"\nfolds = 4')
+    found = contests(parse_grid(text, "toy"), rows=["GSPN_S"])
+    assert [one.fold for one in found] == [0, 1, 2, 3]
+    runs = [one.candidates[0] for one in found]
+    assert len({run.key for run in runs}) == 4
+    dataset = runs[0].source.load()
+    folds = [run.fold(dataset) for run in runs]
+    assert torch.cat([fold.test for fold in folds]).sort().values.tolist() == list(range(len(dataset)))
+    assert dataset.y is not None
+    share = float(dataset.y.double().mean())
+    for fold in folds:
+        parts = torch.cat([fold.train, fold.validation, fold.test])
+        assert parts.sort().values.tolist() == list(range(len(dataset)))
+        assert abs(float(dataset.y[fold.test].double().mean()) - share) <= 1 / len(fold.test), "of each class its share"
+    odd = dataset[1::2]
+    assert odd.y is not None
+    labels = odd.y[odd.positions].double()
+    tests = [Division(drawn=(number, 4)).of(odd).test for number in range(4)]
+    assert {round(float(labels[test].sum())) for test in tests} <= {int(labels.sum()) // 4, int(labels.sum()) // 4 + 1}
+    of_vertices = dataset.with_targets(torch.arange(len(dataset.x)) % 2, "vertex")
+    without = kfold(len(dataset), 4)[0].test
+    assert torch.equal(Division(drawn=(0, 4)).of(of_vertices).test, without), "vertices have classes, graphs have not"
+    assert not torch.equal(folds[0].test, without)
+    (some,) = contests(parse_grid(text.replace("[data.TOY]", "[data.TOY]\nfolds = [2]"), "toy"), rows=["GSPN_S"])
+    assert some.candidates[0].key == runs[2].key
+    assert ", fold 2: SupervisedGSPN" in Piece(some.candidates).label
 
 
 def test_data_that_is_divided_otherwise_is_refused(toy: Path, tmp_path: Path) -> None:

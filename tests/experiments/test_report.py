@@ -76,6 +76,18 @@ def test_the_best_and_the_second_are_marked(means: Any, better: str | None, expe
     assert [found.get((row, "NCI1")) for row in range(len(means))] == expected
 
 
+def test_means_over_other_folds_are_not_compared() -> None:
+    numbers = [Number(80, 1, 3, "fold"), Number(79, 1, 10, "fold"), Number(78, 1, 10, "fold"), Number(77, None, 10)]
+    shown = table(*((f"m{i}", {"NCI1": number}) for i, number in enumerate(numbers)))
+    assert marks(shown) == {(1, "NCI1"): "best", (2, "NCI1"): "second"}
+    for text in (markdown(only(shown)), page(only(shown))):
+        assert "means over fewer folds take no part" in text
+        assert "fewer folds" not in text.replace("means over fewer folds take no part", "", 1)
+    assert "fewer folds" not in markdown(
+        only(table(*((f"m{i}", {"NCI1": number}) for i, number in enumerate(numbers[1:]))))
+    )
+
+
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=8), st.sampled_from(["higher", "lower"]))
 def test_marked_numbers_read_better_than_all_others(means: list[float], better: str) -> None:
     found = marks(column(*means, better=better))
@@ -100,13 +112,15 @@ def test_numbers_are_written_with_their_digits() -> None:
 def test_markdown_has_ours_beside_the_papers() -> None:
     ours = {"NCI1": Number(80.123, 1.456, 10, "fold"), "COLLAB": Number(70.0, None, 1, "fold")}
     shown = table(
-        ("GSPN", ours), ("GIN", {"NCI1": Number(79, 2, 10, "fold")}), published={"GIN": {"COLLAB": Number(75.6, 2.3)}}
+        ("GSPN", ours),
+        ("GIN", {"NCI1": Number(79, 2, 10, "fold")}),
+        published={"GIN": {"COLLAB": Number(75.6, 2.3, written=("75.6", "2.3"))}},
     )
     text = markdown(only(shown))
     assert "| GSPN | **80.12 ± 1.46** | 70.00 <sub>(1 fold)</sub> |" in text
-    assert "| GIN | <u>79.00 ± 2.00</u> | –<br><sub>paper 75.60 ± 2.30</sub> |" in text
+    assert "| GIN | <u>79.00 ± 2.00</u> | –<br><sub>paper 75.6 ± 2.3</sub> |" in text
     assert "accuracy (%), higher is better, mean ± standard deviation over 10 folds." in text
-    assert text.count("80.12") == text.count("75.60") == 1
+    assert text.count("80.12") == text.count("75.6") == 1
 
 
 @pytest.mark.parametrize(
@@ -221,15 +235,15 @@ def test_figures_have_different_names() -> None:
 
 
 def test_latex_rows() -> None:
-    ours = {"NCI1": Number(-80.123, 1.456, 10), "A_B": Number(NAN)}
-    shown = table(("GSPN_U & co", ours), ("50%", {"NCI1": Number(79, 2)}), published={"50%": {"NCI1": Number(1, 2)}})
+    ours = {"NCI1": Number(-80.123, 1.456, 10), "A_B": Number(NAN, None, 10)}
+    theirs = {"50%": {"NCI1": Number(1, 2, written=("1.0", "2"))}}
+    shown = table(("GSPN_U & co", ours), ("50%", {"NCI1": Number(79, 2, 3)}), published=theirs)
     assert latex_rows(shown).splitlines() == [
         r" & NCI1 & A\_B \\",
         r"GSPN\_U \& co & $\underline{-80.12 \pm 1.46}$ & $\mathrm{NaN}$ \\",
-        r"50\% & $\mathbf{79.00 \pm 2.00}$ & -- \\",
-        r"50\% (paper) & $1.00 \pm 2.00$ & -- \\",
+        r"50\% & $\mathbf{79.00 \pm 2.00}$ (3 runs) & -- \\",
+        r"50\% (paper) & $1.0 \pm 2$ & -- \\",
     ]
-    assert "(paper)" not in latex_rows(shown, published=False)
     assert r"\textbackslash{}e" in latex_rows(table((HOSTILE, {})))
 
 

@@ -12,7 +12,7 @@ from small_experiments import FILL, PREDICT
 
 from gspn.experiments.findings import Chart, Number, Picture, Table
 from gspn.experiments.grids import Grid, parse_grid
-from gspn.experiments.marks import caption
+from gspn.experiments.marks import caption, mean_and_deviation
 from gspn.experiments.protocols import Contest, contests
 from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Records
@@ -57,6 +57,17 @@ def test_over_folds_the_runs_of_each_are_averaged_first(toy: Path, tmp_path: Pat
         assert (number.count, number.unit) == (2, "fold")
     assert table.better == "higher"
     assert table.notes == ()
+    searches = "Configurations among which the validation graphs chose: Constant 1, GSPN_S 2, GSPN_U+DS 4."
+    assert findings(grid, planned, Records(tmp_path), "").notes == (searches,)
+
+
+def test_the_paper_has_numbers_of_rows_where_they_take_part(toy: Path, tmp_path: Path) -> None:
+    text = PREDICT.replace("[data.TOY]", '[data.NCI1]\nname = "TOY"\n[data.COLLAB]\nname = "TOY"\ngraphs = 30')
+    text = text.replace('figures = ["curves"]', 'paper = "graph classification"').replace("published", "hold-out")
+    grid = parse_grid(text.replace('system = "SupervisedGSPN"', 'system = "SupervisedGSPN"\ndata = ["NCI1"]'), "toy")
+    published = {row.label: set(row.published) for row in table_of(grid, contests(grid), Records(tmp_path)).rows}
+    assert published["GSPN_S"] == {"NCI1"}
+    assert published["GSPN_U+DS"] >= {"NCI1", "COLLAB"}
 
 
 @pytest.mark.parametrize("text", [PREDICT, FILL])
@@ -80,8 +91,19 @@ def test_margins_are_positive_where_a_row_is_better(text: str, toy: Path, tmp_pa
     assert "means over 2" in caption(margins)
     if grid.question == "fill":
         assert row.published["ethanol"].mean == pytest.approx(5.72 - 3.81)
+        assert "differences of the means that are published" in margins.beside
+        assert "1.91" in mean_and_deviation(row.published["ethanol"], 2)
     alone = findings(replace(grid, against=base), contests(grid, rows=[base]), Records(tmp_path), "").parts
     assert not any(part.title.startswith("Margins") for part in alone)
+
+
+def test_margins_are_of_as_many_folds(toy: Path, tmp_path: Path) -> None:
+    grid, records = parse_grid(PREDICT, "toy"), Records(tmp_path)
+    planned = contests(grid, rows=["Constant", "GSPN_S"])
+    fill_in([one for one in planned if one.row == "GSPN_S" or one.fold == 0], records, "accuracy")
+    parts = findings(replace(grid, against="Constant"), planned, Records(tmp_path), "").parts
+    (margins,) = (part for part in parts if isinstance(part, Table) and part.title == "Margins over Constant")
+    assert [row.ours for row in margins.rows] == [{}]
 
 
 def test_of_one_fold_the_runs_vary(toy: Path, tmp_path: Path) -> None:
@@ -98,7 +120,7 @@ def test_of_one_fold_the_runs_vary(toy: Path, tmp_path: Path) -> None:
     assert (vertex.rows[0].ours["ethanol"].count, vertex.rows[0].ours["ethanol"].unit) == (2, "run")
     assert vertex.better == "lower"
     # The paper's numbers stand beside the measure they are of, and nowhere else.
-    assert vertex.rows[2].published["ethanol"] == Number(3.77, 0.03)
+    assert vertex.rows[2].published["ethanol"] == Number(3.77, 0.03, written=("3.77", "0.03"))
     assert entry.rows[2].published == {}
     assert (found.done, found.planned) == (8, 8)
     assert found.made_with is not None
@@ -252,4 +274,4 @@ def test_the_published_tables_are_whole() -> None:
         "shortcut ablation": (2, {4}),
         "time comparison": (4, {4}),
     }
-    assert PUBLISHED["graph classification"]["ECC"] == {"NCI1": Number(76.2, 1.4)}
+    assert PUBLISHED["graph classification"]["ECC"] == {"NCI1": Number(76.2, 1.4, written=("76.2", "1.4"))}

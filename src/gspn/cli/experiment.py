@@ -60,8 +60,10 @@ def run_experiment(
     data: Data = None,
     model: Models = None,
     results: Results = Path("results"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes at once (default: processors).")] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes at once (default: processors; times: one).")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each (times: two).")] = 1,
     ray: Annotated[
         str | None, typer.Option("--ray", help='Address of a Ray cluster, or "local" to start one here.')
     ] = None,
@@ -80,7 +82,9 @@ def run_experiment(
     read = read_grid(experiment, grid)
     chosen = contests(read, data, model)
     if read.question == "time":
-        workers = 1  # anything beside it would be measured as well
+        from gspn.benchmarks.step import THREADS
+
+        workers, threads = 1, THREADS  # anything beside it would be measured as well
     records = Records(results)
     if retry_failed:
         forget_failed(chosen, records)

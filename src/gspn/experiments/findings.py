@@ -15,6 +15,8 @@ class Number:
     deviation: float | None = None
     count: int = 1
     unit: Literal["run", "fold"] = "run"
+    written: tuple[str, str] | None = None
+    """Mean and deviation as somebody else wrote them, with their digits."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Table:
     rows: tuple[Row, ...]
     digits: int = 2
     notes: tuple[str, ...] = ()
+    beside: str = "as published in the paper"
+    """What the published numbers are."""
 
 
 @dataclass(frozen=True)

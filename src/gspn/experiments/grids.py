@@ -5,7 +5,7 @@
     notes = ["said in the report"]
 
     [protocol]
-    division = "hold-out"                 # or "published" folds
+    division = "hold-out"                 # or "published" folds, or "k-fold"
     runs = 3                              # of the selected configuration, with different seeds
 
     [data.benzene]                        # a column; `name` is the column's unless it is said
@@ -54,7 +54,7 @@ class Protocol:
 
     division:
         "published" takes the dataset's folds, each with its inner hold-out; "hold-out" draws one fold with shares
-        `test` and `validation` (of the rest) from `seed`.
+        `test` and `validation` (of the rest) from `seed`; "k-fold" draws `folds`, which between them test every graph.
     runs:
         Final runs of the selected configuration on each fold; 0 for studies that look at validation scores alone.
     """
@@ -64,9 +64,14 @@ class Protocol:
     test: float = 0.1
     validation: float = 0.1
     seed: int = 0
+    folds: int | None = None
 
     def __post_init__(self) -> None:
-        check_choice("division", self.division, ("published", "hold-out"))
+        check_choice("division", self.division, ("published", "hold-out", "k-fold"))
+        if (self.folds is None) == (self.division == "k-fold"):
+            raise InputError("the division 'k-fold', and no other, needs a number of folds")
+        if self.folds is not None:
+            check_integer("folds", self.folds, 2)
         check_integer("runs", self.runs, 0)
         check_integer("seed", self.seed, 0)
         for name, share in (("test", self.test), ("validation", self.validation)):
@@ -246,8 +251,10 @@ def _check(grid: Grid, where: str) -> None:
     if grid.against is not None and grid.against not in grid.models:
         raise InputError(f"{where}: against must be one of {', '.join(grid.models)}, got {grid.against!r}")
     for column, source in grid.data.items():
-        if source.folds is not None and grid.protocol.division != "published":
-            raise InputError(f"{where}, [data.{column}]: folds are those of the division 'published'")
+        if source.folds is not None and grid.protocol.division == "hold-out":
+            raise InputError(f"{where}, [data.{column}]: the division 'hold-out' has no folds")
+        if grid.protocol.folds is not None and max(source.folds or (0,)) >= grid.protocol.folds:
+            raise InputError(f"{where}, [data.{column}]: there are {grid.protocol.folds} folds, counted from 0")
     for row, entry in grid.models.items():
         try:
             _check_entry(grid, entry)

@@ -40,7 +40,7 @@ class LocalRunner:
         self, folder: Path, *, workers: int | None = None, threads: int = 1, commit: str | None = None
     ) -> None:
         self._folder, self._threads, self._commit = folder, threads, commit
-        self.capacity = workers or max(1, joblib.cpu_count() // threads)
+        self.capacity = workers or fitting(threads)
         self._idle: list[_Worker] = []
         self._at_work: dict[str, tuple[_Worker, Piece, int]] = {}
 
@@ -94,6 +94,11 @@ class LocalRunner:
             process.start()
         theirs.close()
         return _Worker(process, ours)
+
+
+def fitting(threads: int) -> int:
+    """How many processes with so many threads each this machine has processors for."""
+    return max(1, int(joblib.cpu_count()) // threads)
 
 
 @contextmanager

@@ -14,7 +14,8 @@ def marks(table: Table) -> dict[tuple[int, str], Mark]:
     """The best and the second-best of our numbers in every column, by row number and column.
 
     Numbers are compared as they are written: two that read alike are equally good. With several best ones there is no
-    second, and a number that stands alone in its column is not compared with anything.
+    second, and a number that stands alone in its column is not compared with anything. A mean over fewer folds than
+    others in its column is one of other graphs, which is no contest either.
     """
     if table.better is None:
         return {}
@@ -23,7 +24,9 @@ def marks(table: Table) -> dict[tuple[int, str], Mark]:
         written = {
             number: round(row.ours[column].mean, table.digits)
             for number, row in enumerate(table.rows)
-            if column in row.ours and math.isfinite(row.ours[column].mean)
+            if column in row.ours
+            and math.isfinite(row.ours[column].mean)
+            and not _is_over_fewer_folds(row.ours[column], table, column)
         }
         order = sorted(written.values(), reverse=table.better == "higher")
         if len(order) < 2:
@@ -36,6 +39,19 @@ def marks(table: Table) -> dict[tuple[int, str], Mark]:
     return found
 
 
+def unmarked(table: Table) -> str:
+    """What the explanation of marks has to add where numbers take no part in the comparison."""
+    fewer = any(
+        _is_over_fewer_folds(number, table, column) for row in table.rows for column, number in row.ours.items()
+    )
+    return "; means over fewer folds take no part" if fewer else ""
+
+
+def _is_over_fewer_folds(number: Number, table: Table, column: str) -> bool:
+    others = (row.ours[column] for row in table.rows if column in row.ours)
+    return number.unit == "fold" and number.count < max(other.count for other in others if other.unit == "fold")
+
+
 def write(value: float, digits: int) -> str:
     """A number with a proper minus and without a negative zero."""
     if not math.isfinite(value):
@@ -45,6 +61,8 @@ def write(value: float, digits: int) -> str:
 
 def mean_and_deviation(number: Number, digits: int) -> tuple[str, str]:
     """Both as text; the deviation is empty where there is none."""
+    if number.written is not None:
+        return number.written
     spread = number.deviation
     return write(number.mean, digits), "" if spread is None or math.isnan(spread) else write(spread, digits)
 
@@ -55,9 +73,9 @@ def counted(table: Table) -> str:
     return _count(max(numbers, key=lambda number: number.count)) if numbers else ""
 
 
-def counted_otherwise(number: Number, table: Table) -> str:
+def counted_otherwise(number: Number | None, table: Table) -> str:
     """What this one is a mean over where the caption says something else, else nothing: the cell has to say so."""
-    own = _count(number)
+    own = "" if number is None else _count(number)
     return "" if own == counted(table) else own
 
 

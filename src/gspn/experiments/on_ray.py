@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gspn.errors import InputError, MissingExtraError
+from gspn.experiments.local import fitting
 from gspn.experiments.records import Record
 from gspn.experiments.running import Outcome
 from gspn.experiments.runs import Piece
@@ -41,7 +42,8 @@ class RayRunner:
             ) from error
         self._ray, self._folder, self._commit = ray, folder.absolute(), commit
         if address is None:
-            ray.init("local", num_cpus=(workers or 2) * threads, include_dashboard=False, log_to_driver=False)
+            processors = threads * (workers or fitting(threads))
+            ray.init("local", num_cpus=processors, include_dashboard=False, log_to_driver=False)
         else:
             ray.init(address, log_to_driver=False)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from gspn.experiments.marks import (
     marks,
     mean_and_deviation,
     progress,
+    unmarked,
 )
 from gspn.experiments.report import figure_of, notes_of
 
@@ -75,21 +76,22 @@ def _part(part: Any, number: int) -> dict[str, Any]:
     return shown | {
         "caption": caption(part),
         "columns": part.columns,
-        "rows": [(row.label, list(_cells(part, index))) for index, row in enumerate(part.rows)],
+        "rows": [(row.label, list(_cells(part, index, marked))) for index, row in enumerate(part.rows)],
         "marked": bool(marked),
-        "published": has_published(part),
+        "unmarked": unmarked(part),
+        "beside": part.beside if has_published(part) else None,
     }
 
 
-def _cells(table: Table, index: int) -> Iterator[Cell]:
-    marked, row = marks(table), table.rows[index]
+def _cells(table: Table, index: int, marked: Mapping[tuple[int, str], Mark]) -> Iterator[Cell]:
+    row = table.rows[index]
 
     def written(number: Number | None) -> tuple[str, str] | None:
         return None if number is None else mean_and_deviation(number, table.digits)
 
     for column in table.columns:
         ours = row.ours.get(column)
-        over = "" if ours is None else counted_otherwise(ours, table)
+        over = counted_otherwise(ours, table)
         yield Cell(written(ours), written(row.published.get(column)), marked.get((index, column)), over)
 
 

@@ -135,6 +135,11 @@ def _divisions(grid: Grid, column: str, published: int) -> list[tuple[int, Divis
     protocol, chosen = grid.protocol, grid.data[column].folds
     if protocol.division == "hold-out":
         return [(0, Division(None, protocol.test, protocol.validation, protocol.seed))]
+    if protocol.folds is not None:
+        return [
+            (number, Division(validation=protocol.validation, seed=protocol.seed, drawn=(number, protocol.folds)))
+            for number in (range(protocol.folds) if chosen is None else chosen)
+        ]
     if not published:
-        raise InputError(f"{column} has no published folds; the protocol's division can be 'hold-out'")
+        raise InputError(f"{column} has no published folds; the protocol's division can be 'hold-out' or 'k-fold'")
     return [(number, Division(number)) for number in (range(published) if chosen is None else chosen)]

@@ -13,8 +13,8 @@ Published = Mapping[str, Mapping[str, Number]]
 
 
 def _number(cell: str) -> Number:
-    mean, *deviation = map(float, cell.split())
-    return Number(mean, deviation[0] if deviation else None)
+    mean, deviation = (*cell.split(), "")[:2]
+    return Number(float(mean), float(deviation) if deviation else None, written=(mean, deviation))
 
 
 def _rows(columns: tuple[str, ...], rows: Mapping[str, str]) -> Published:

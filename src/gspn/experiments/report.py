@@ -19,6 +19,7 @@ from gspn.experiments.marks import (
     mean_and_deviation,
     progress,
     published_in,
+    unmarked,
 )
 from gspn.plots.charts import Curve, curves
 from gspn.plots.files import save_figure, svg_text
@@ -152,8 +153,8 @@ def _marked(text: str, mark: Mark | None) -> str:
 
 
 def _key(table: Table, any_marks: bool) -> str:
-    key = ["**Bold**: best of ours in its column; <u>underlined</u>: second."] if any_marks else []
-    key += ["In small type: as published in the paper."] if has_published(table) else []
+    key = [f"**Bold**: best of ours in its column; <u>underlined</u>: second{unmarked(table)}."] if any_marks else []
+    key += [f"In small type: {table.beside}."] if has_published(table) else []
     return " ".join(key)
 
 
@@ -173,17 +174,21 @@ def _fenced(text: str) -> str:
     return f"{fence}sh\n{text}\n{fence}"
 
 
-def latex_rows(table: Table, published: bool = True) -> str:
+def latex_rows(table: Table) -> str:
     """The rows of the table for a LaTeX `tabular`: best bold, second underlined, the paper's numbers below ours.
 
-    Only `\\textbf`-like commands of plain LaTeX are used. With `published=False` the paper's numbers are left out.
+    Only `\\textbf`-like commands of plain LaTeX are used.
     """
     marked = marks(table)
     lines = [_latex_row("", [escape_latex(column) for column in table.columns])]
     for number, row in enumerate(table.rows):
-        ours = [_latex_number(row.ours.get(c), table.digits, marked.get((number, c))) for c in table.columns]
+        ours = []
+        for column in table.columns:
+            cell = _latex_number(row.ours.get(column), table.digits, marked.get((number, column)))
+            over = counted_otherwise(row.ours.get(column), table)
+            ours.append(f"{cell} ({over})" if over else cell)
         lines.append(_latex_row(row.label, ours))
-        if published and published_in(table, row):
+        if published_in(table, row):
             theirs = [_latex_number(row.published.get(column), table.digits, None) for column in table.columns]
             lines.append(_latex_row(f"{row.label} (paper)", theirs))
     return "\n".join(lines) + "\n"

@@ -90,7 +90,7 @@ class Piece:
     @property
     def label(self) -> str:
         run = self.runs[0]
-        part = "" if run.division.published is None else f", fold {run.division.published}"
+        part = "" if run.division.fold is None else f", fold {run.division.fold}"
         return f"{run.source.name}{part}: {run.model}, {run.stage}"
 
 

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from gspn import datasets
+from gspn.attributes import Binary, Categorical
 from gspn.errors import InputError
 from gspn.graphs import GraphDataset
 from gspn.graphs.draws import keyed_generator
-from gspn.graphs.splits import Fold, holdout
+from gspn.graphs.splits import Fold, holdout, kfold
 from gspn.models.arguments import check_integer
 
 _LABELS = 1
@@ -30,21 +31,25 @@ class Source:
     graphs:
         Use so many graphs, spread evenly over the dataset (None: all).
     folds:
-        Numbers of the published folds (None: all of them).
+        Numbers of the folds, published or drawn, that are run (None: all of them).
     labels:
-        Number of training graphs whose labels may be learned from (None: all).
+        How many training graphs have labels that may be learned from, or which share of them (None: all).
     """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     graphs: int | None = None
     folds: tuple[int, ...] | None = None
-    labels: int | None = None
+    labels: float | None = None
 
     def __post_init__(self) -> None:
-        for name, number in (("graphs", self.graphs), ("labels", self.labels)):
-            if number is not None:
-                check_integer(name, number, 1)
+        if self.graphs is not None:
+            check_integer("graphs", self.graphs, 1)
+        if isinstance(self.labels, float):
+            if not 0 < self.labels < 1:
+                raise InputError(f"labels must be a whole number or a share above 0 and below 1, got {self.labels}")
+        elif self.labels is not None:
+            check_integer("labels", self.labels, 1)
         if self.folds is not None and (not self.folds or min(self.folds) < 0 or len({*self.folds}) < len(self.folds)):
             raise InputError(f"folds must be different numbers from 0 on, got {list(self.folds)}")
 
@@ -77,14 +82,24 @@ def _digest(name: str, options: str, graphs: int | None) -> str:
 
 @dataclass(frozen=True)
 class Division:
-    """How the graphs are divided: one of the published folds, or drawn anew as a hold-out."""
+    """How the graphs are divided: one of the published folds, one of k folds that are drawn, or a drawn hold-out."""
 
     published: int | None = None
     test: float = 0.1
     validation: float = 0.1
     seed: int = 0
+    drawn: tuple[int, int] | None = None
+    """The number of a fold, and of how many."""
+
+    @property
+    def fold(self) -> int | None:
+        """Its number among several."""
+        return self.published if self.drawn is None else self.drawn[0]
 
     def of(self, dataset: GraphDataset) -> Fold:
+        if self.drawn is not None:
+            number, k = self.drawn
+            return kfold(len(dataset), k, validation=self.validation, seed=self.seed, strata=_classes(dataset))[number]
         if self.published is None:
             return holdout(len(dataset), test=self.test, validation=self.validation, seed=self.seed)
         if self.published >= len(dataset.splits):
@@ -93,16 +108,27 @@ class Division:
 
     def spec(self) -> dict[str, Any]:
         """What makes it this division."""
+        if self.drawn is not None:
+            return {"fold": self.drawn[0], "of": self.drawn[1], "validation": self.validation, "seed": self.seed}
         if self.published is not None:
             return {"published": self.published}
         return {"test": self.test, "validation": self.validation, "seed": self.seed}
 
 
-def labelled(train: Tensor, labels: int | None, seed: int) -> Tensor:
-    """Which of the training graphs keep their labels: the same for all models."""
-    if labels is None or labels >= len(train):
+def _classes(dataset: GraphDataset) -> Tensor | None:
+    """[G] the class of each graph, where all have one: every fold then has its share of each."""
+    if dataset.y is None or dataset.target_level != "graph" or not isinstance(dataset.target, Categorical | Binary):
+        return None
+    y = dataset.y[dataset.positions].flatten()
+    return None if bool(torch.isnan(y.double()).any()) else y
+
+
+def labelled(train: Tensor, labels: float | None, seed: int) -> Tensor:
+    """Which of the training graphs keep their labels, by number or (a float) by share: the same for all models."""
+    number = max(1, round(labels * len(train))) if isinstance(labels, float) else labels
+    if number is None or number >= len(train):
         return train
-    chosen = torch.randperm(len(train), generator=keyed_generator(seed, _LABELS))[:labels]
+    chosen = torch.randperm(len(train), generator=keyed_generator(seed, _LABELS))[:number]
     return train[chosen.sort().values]
 
 

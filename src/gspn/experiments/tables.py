@@ -30,6 +30,7 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
     made = list(found.values())
     now = survey(contests, records)
     parts: list[Table | Chart | Picture] = []
+    notes = list(grid.notes)
     if grid.question == "time":
         parts.append(_times(grid, contests, records))
     elif grid.question == "draw":
@@ -38,6 +39,7 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
         shown = ("nll per vertex", "nll per entry") if grid.question == "fill" else (grid.measure,)
         tables = [_table(grid, contests, records, measure) for measure in shown]
         parts += [*tables, *_margins(tables[0], grid.against)]
+        notes += [_searches(contests)] if contests else []
     if "levels" in grid.figures:
         parts += _levels(grid, contests, records)
     if "curves" in grid.figures:
@@ -48,7 +50,7 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
         done=now.made,
         planned=now.planned,
         parts=tuple(parts),
-        notes=(*grid.notes, *_failures(contests, records)),
+        notes=(*notes, *_failures(contests, records)),
         made_with=_made_with(made),
     )
 
@@ -68,7 +70,10 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
                 ours[column] = _number(complete, len(folds), shown.factor)
             if complete and len(complete) < len(folds):
                 notes.append(f"{name} on {column}: {len(complete)} of {len(folds)} folds")
-        rows.append(Row(name, ours, paper.get(grid.models[name].published or name, {})))
+        entry = grid.models[name]
+        theirs = paper.get(entry.published or name, {})
+        taken = {column: number for column, number in theirs.items() if not entry.data or column in entry.data}
+        rows.append(Row(name, ours, taken))
     return Table(shown.title, shown.label, shown.better, columns, tuple(rows), shown.digits, tuple(notes))
 
 
@@ -84,14 +89,16 @@ def _margins(table: Table, against: str | None) -> list[Table]:
         for row in others
     ]
     measure = f"by how much the {table.title} is better than that of {against}"
-    return [Table(f"Margins over {against}", measure, "higher", table.columns, tuple(rows), table.digits)]
+    beside = "differences of the means that are published in the paper"
+    title = f"Margins over {against}"
+    return [Table(title, measure, "higher", table.columns, tuple(rows), table.digits, beside=beside)]
 
 
 def _margin(numbers: Mapping[str, Number], others: Mapping[str, Number], sign: int) -> dict[str, Number]:
     return {
-        column: replace(number, mean=sign * (number.mean - others[column].mean), deviation=None)
+        column: replace(number, mean=sign * (number.mean - others[column].mean), deviation=None, written=None)
         for column, number in numbers.items()
-        if column in others
+        if column in others and (number.unit == "run" or number.count == others[column].count)  # of the same graphs
     }
 
 
@@ -159,6 +166,15 @@ def _test_scores(contest: Contest, records: Records, measure: str) -> list[float
     if not finals or any(record is None for record in finals):
         return []
     return [record["scores"]["test"][measure] for record in finals if record is not None and "error" not in record]
+
+
+def _searches(contests: Sequence[Contest]) -> str:
+    """Who could choose among how many: a longer search is an advantage."""
+    numbers: dict[str, set[int]] = {}
+    for contest in contests:
+        numbers.setdefault(contest.row, set()).add(len(contest.candidates))
+    each = (f"{row} {' or '.join(map(str, sorted(found)))}" for row, found in numbers.items())
+    return f"Configurations among which the validation graphs chose: {', '.join(each)}."
 
 
 def _failures(contests: Sequence[Contest], records: Records) -> Iterable[str]:
@@ -257,5 +273,7 @@ def _made_with(made: Sequence[Record]) -> dict[str, str]:
     # Heads of one model were trained together, and each of their records has the time of all.
     together = {digest({**record["run"], "head": None}): record for record in made}
     seconds = sum(sum(record["seconds"].values()) for record in together.values())
+    if not seconds:  # nothing was trained
+        return shown
     took = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{math.ceil(seconds / 60)} minutes"
     return shown | {"training time": f"{took} of one process"}

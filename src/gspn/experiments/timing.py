@@ -21,4 +21,4 @@ def measure_time(runs: Sequence[Run], place: Path) -> list[Record]:
         times = step.compare(run.source.name, run.source.load(), step.rates(), step.Sizes(**run.settings))
     finally:
         torch.set_num_threads(threads)
-    return [{"times": times, "scores": {}, "curves": {}, "seconds": {}}]
+    return [{"times": times, "scores": {}, "curves": {}, "seconds": {}, "threads": step.THREADS}]

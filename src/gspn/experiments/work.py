@@ -42,7 +42,7 @@ def perform(piece: Piece, folder: str | os.PathLike[str], commit: str | None = N
             about = {"commit": commit, "versions": _versions(), "threads": torch.get_num_threads()}
             for run, found in zip(missing, _found(missing, place), strict=True):
                 finished = datetime.now(UTC).isoformat(timespec="seconds")
-                records.put({"key": run.key, "run": run.identity(), **found, **about, "finished": finished})
+                records.put({"key": run.key, "run": run.identity(), **about, **found, "finished": finished})
         records.clear(piece.key)
         return [record for run in piece.runs if (record := records.get(run.key)) is not None]
 
