@@ -137,7 +137,8 @@ def test_embeddings_know_two_hops(network: Any) -> None:
     model = GraphEmbedder(two_hop.SCHEMA, network, epochs=30, batch_size=40, patience=30)
     model.fit(RINGS, validation=OTHER_RINGS, progress=False)
     assert min(r["validation"] for r in model.history_) < model.history_[0]["validation"]
-    head = DeepSets(two_hop.TARGET, epochs=200, lr=0.01)
+    # With 0.01 some heads on DGI's nearly parallel rows never learn anything, whatever the embeddings know.
+    head = DeepSets(two_hop.TARGET, epochs=200, lr=0.003)
     head.fit(model.embed(RINGS), [graph.y for graph in RINGS], progress=False)
     assert head.score(model.embed(OTHER_RINGS), [graph.y for graph in OTHER_RINGS]) > 0.8
 
