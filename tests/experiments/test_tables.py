@@ -193,12 +193,39 @@ def test_scores_against_levels_are_means_over_folds_and_configurations(toy: Path
             levels, states, lr = (run.settings[name] for name in ("num_layers", "num_states", "lr"))
             score = (10 * levels + states + (1 if lr == 0.1 else 0) + 2 * one.fold) / 100
             put(records, run, {"validation": {"accuracy": score}})
-    (chart,) = findings(grid, planned, Records(tmp_path), "").parts
+    chart, table = findings(grid, planned, Records(tmp_path), "").parts
     assert isinstance(chart, Chart)
     assert [line.label for line in chart.lines] == ["C = 2, C_g = 4", "C = 5, C_g = 4"]
     assert chart.lines[1].x == (1.0, 3.0)
     assert chart.lines[1].y == pytest.approx((10 + 5 + 0.5 + 1, 30 + 5 + 0.5 + 1))
     assert chart.lines[0].spread == pytest.approx([statistics.stdev([0, 1, 2, 3]) / 2] * 2)
+    assert isinstance(table, Table)
+    assert table.columns == ("L = 1", "L = 3")
+    for row, line in zip(table.rows, chart.lines, strict=True):
+        assert row.label == line.label
+        assert [row.ours[column].mean for column in table.columns] == pytest.approx(line.y)
+        # Configurations of a fold are averaged first; the two folds are two points apart.
+        assert {(round(n.deviation or 0, 9), n.count, n.unit) for n in row.ours.values()} == {
+            (round(2**0.5, 9), 2, "fold")
+        }
+
+
+def test_levels_that_have_not_been_trained_are_left_open(toy: Path, tmp_path: Path) -> None:
+    text = PREDICT.replace("runs = 2", "runs = 0").replace('["curves"]', '["levels"]')
+    text = text[: text.index("[models.Constant]")] + (
+        '[models.GSPN_S]\nsystem = "SupervisedGSPN"\nsettings = { epochs = 1 }\n'
+        "search = { num_layers = [1, 3], num_states = [2, 5] }\n"
+    )
+    grid, records = parse_grid(text, "toy"), Records(tmp_path)
+    planned = contests(grid)
+    assert findings(grid, planned, Records(tmp_path), "").parts == ()
+    for run in planned[0].candidates[:3]:
+        put(records, run, {"validation": {"accuracy": 0.5}})
+    _, table = findings(grid, planned, Records(tmp_path), "").parts
+    assert isinstance(table, Table)
+    assert table.columns == ("L = 1", "L = 3")
+    assert sorted(len(row.ours) for row in table.rows) == [1, 2]
+    assert {n.count for row in table.rows for n in row.ours.values()} == {1}
 
 
 def test_times_stand_in_the_rows_of_the_paper(toy: Path, tmp_path: Path) -> None:

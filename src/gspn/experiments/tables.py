@@ -67,7 +67,7 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
             scores = [_test_scores(contest, records, measure) for contest in folds]
             complete = [found for found in scores if found]
             if complete:
-                ours[column] = _number(complete, len(folds), shown.factor)
+                ours[column] = _number(complete, len(folds))
             if complete and len(complete) < len(folds):
                 notes.append(f"{name} on {column}: {len(complete)} of {len(folds)} folds")
         entry = grid.models[name]
@@ -161,11 +161,13 @@ def _picture(change: Mapping[str, Any], by_whom: str) -> Picture:
 
 
 def _test_scores(contest: Contest, records: Records, measure: str) -> list[float]:
-    """Test scores of a contest's final runs; empty until all of them are there."""
+    """Test scores of a contest's final runs, as they are shown; empty until all of them are there."""
+    factor = MEASURES[measure].factor
     finals = [records.get(run.key) for run in contest.finals(records.get)]
     if not finals or any(record is None for record in finals):
         return []
-    return [record["scores"]["test"][measure] for record in finals if record is not None and "error" not in record]
+    made = [record for record in finals if record is not None and "error" not in record]
+    return [factor * record["scores"]["test"][measure] for record in made]
 
 
 def _searches(contests: Sequence[Contest]) -> str:
@@ -188,47 +190,52 @@ def _failures(contests: Sequence[Contest], records: Records) -> Iterable[str]:
             yield f"{where}: {failed} of {contest.runs} final runs failed and are left out."
 
 
-def _number(scores: Sequence[Sequence[float]], folds: int, factor: float) -> Number:
+def _number(scores: Sequence[Sequence[float]], folds: int) -> Number:
     """Over folds where several are planned, the runs of each averaged first; else over the runs of the only one."""
-    values = [factor * statistics.mean(runs) for runs in scores] if folds > 1 else [factor * v for v in scores[0]]
+    values = [statistics.mean(runs) for runs in scores] if folds > 1 else list(scores[0])
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return Number(statistics.mean(values), deviation, len(values), "fold" if folds > 1 else "run")
 
 
-def _levels(grid: Grid, contests: Sequence[Contest], records: Records) -> list[Chart]:
-    """Validation scores against the number of levels, one line for each pair of state numbers.
+def _levels(grid: Grid, contests: Sequence[Contest], records: Records) -> list[Table | Chart]:
+    """Validation scores against the number of levels, one line for each pair of state numbers; as a table too.
 
     Averaged over folds and over all other settings, as in the paper's figure.
     """
     shown = MEASURES[grid.measure]
-    charts = []
+    parts: list[Table | Chart] = []
     for column, own in _by_column(contests):
-        lines: dict[str, dict[int, list[float]]] = {}
-        for run, record in _judged(own, records):
+        # By pair of state numbers, number of levels and fold.
+        scores: dict[str, dict[int, dict[int, list[float]]]] = {}
+        for fold, run, record in _judged(own, records):
             label = ", ".join(
                 f"{symbol} = {run.settings[key]}"
                 for symbol, key in (("C", "num_states"), ("C_g", "num_graph_states"))
                 if key in run.settings
             )
-            score = shown.factor * record["scores"]["validation"][grid.measure]
-            lines.setdefault(label, {}).setdefault(run.settings["num_layers"], []).append(score)
-        if lines:
-            charts.append(
-                Chart(
-                    f"{column}: number of levels",
-                    "number of levels",
-                    f"validation {shown.label}",
-                    tuple(_line(label, points) for label, points in lines.items()),
-                    ("Bands are standard errors of the mean over folds and configurations.",),
-                )
+            points = scores.setdefault(label, {}).setdefault(run.settings["num_layers"], {})
+            points.setdefault(fold, []).append(shown.factor * record["scores"]["validation"][grid.measure])
+        if scores:
+            title, measure = f"{column}: number of levels", f"validation {shown.label}"
+            lines = tuple(_line(label, points) for label, points in scores.items())
+            note = "Bands are standard errors of the mean over folds and configurations."
+            parts.append(Chart(title, "number of levels", measure, lines, (note,)))
+            folds = len({contest.fold for contest in own})
+            levels = sorted({number for points in scores.values() for number in points})
+            rows = tuple(
+                Row(label, {f"L = {n}": _number(list(points[n].values()), folds) for n in levels if n in points}, {})
+                for label, points in scores.items()
             )
-    return charts
+            columns = tuple(f"L = {n}" for n in levels)
+            parts.append(Table(f"{title}, in numbers", measure, shown.better, columns, rows, shown.digits))
+    return parts
 
 
-def _line(label: str, points: Mapping[int, Sequence[float]]) -> Line:
+def _line(label: str, points: Mapping[int, Mapping[int, Sequence[float]]]) -> Line:
     x = sorted(points)
-    errors = [statistics.stdev(points[i]) / len(points[i]) ** 0.5 if len(points[i]) > 1 else 0.0 for i in x]
-    return Line(label, tuple(map(float, x)), tuple(statistics.mean(points[i]) for i in x), tuple(errors))
+    y = [[score for fold in points[i].values() for score in fold] for i in x]
+    errors = [statistics.stdev(own) / len(own) ** 0.5 if len(own) > 1 else 0.0 for own in y]
+    return Line(label, tuple(map(float, x)), tuple(statistics.mean(own) for own in y), tuple(errors))
 
 
 def _curves(contests: Sequence[Contest], records: Records) -> list[Chart]:
@@ -255,12 +262,13 @@ def _by_column(contests: Sequence[Contest]) -> Iterable[tuple[str, list[Contest]
         yield column, [contest for contest in contests if contest.column == column]
 
 
-def _judged(contests: Sequence[Contest], records: Records) -> Iterable[tuple[Run, Record]]:
+def _judged(contests: Sequence[Contest], records: Records) -> Iterable[tuple[int, Run, Record]]:
+    """Candidates that have been trained, with their folds."""
     for contest in contests:
         for run in contest.candidates:
             record = records.get(run.key)
             if record is not None and "error" not in record:
-                yield run, record
+                yield contest.fold, run, record
 
 
 def _made_with(made: Sequence[Record]) -> dict[str, str]:
