@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from small_experiments import TIME, Here
 
 from gspn.benchmarks import step
 from gspn.cli.experiment import run_experiment, show_report
+from gspn.experiments.records import Records
+from gspn.experiments.running import Outcome
+from gspn.experiments.runs import Piece
 
 GRID = """
 title = "Gaps in pieces"
@@ -80,6 +84,59 @@ def test_records_of_other_models_make_no_column(grid: str, tmp_path: Path, capsy
     capsys.readouterr()
     run_experiment("toy", grid, data=["second"], results=results, quiet=True, as_json=True)
     assert shown(capsys.readouterr().out)[1] == ["second"]
+
+
+def test_results_of_data_that_are_not_here_cost_no_report(
+    grid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Records of a column whose dataset is on another machine, and a run that fails: both are said."""
+    results = tmp_path / "results"
+    run_experiment("toy", grid, data=["second"], results=results, quiet=True)
+    (path, *_) = results.glob("records/*/*.json")
+    record = json.loads(path.read_text())
+    record["key"], record["run"]["data"] = "00absent", {**record["run"]["data"], "name": "ABSENT", "graphs": None}
+    Records(results).put(record)
+    capsys.readouterr()
+    run_experiment("toy", grid, data=["first"], results=results, quiet=True, as_json=True)
+    assert shown(capsys.readouterr().out)[1] == ["first", "second"]
+    assert "leaves out absent" in caplog.text
+    assert "ABSENT" in caplog.text
+
+
+def test_failures_are_said_once_and_before_the_report(
+    grid: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Failing(Here):
+        def outcome(self, piece: Piece) -> Outcome:
+            return Outcome(piece, failure="num_states must be at least 1, got 0")
+
+    monkeypatch.setattr("gspn.experiments.local.LocalRunner", lambda folder, **settings: Failing(folder))
+    with pytest.raises(typer.Exit):
+        run_experiment("toy", grid, data=["first", "second"], results=tmp_path / "results", quiet=True)
+    said = capsys.readouterr()
+    assert said.err.count("num_states must be at least 1") == 1
+    assert said.err.count("failed: TOY: GSPN, assessment") == 1
+    assert "0 of 4 training runs" in said.out
+
+
+def test_losses_that_are_no_numbers_are_null_for_machines(
+    grid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "results"
+    Path(grid).write_text(
+        GRID.replace('measure = "nll per vertex"', 'measure = "nll per vertex"\nfigures = ["curves"]')
+    )
+    run_experiment("toy", grid, data=["first"], results=results, quiet=True)
+    for path in results.glob("records/*/*.json"):
+        record = json.loads(path.read_text())
+        record["curves"] = {"model": {"epoch": [0.0, 1.0], "validation": [None, 1.0]}}
+        Records(results).put(record)
+    capsys.readouterr()
+    show_report("toy", grid, results=results, as_json=True)
+    text = capsys.readouterr().out
+    assert "NaN" not in text
+    chart = json.loads(text)["parts"][-1]
+    assert [line["y"] for line in chart["lines"]] == [[None, 1.0]] * 2
 
 
 def test_times_are_measured_alone_and_with_their_own_threads(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from small_experiments import FILL, PREDICT
+from small_experiments import FILL, PREDICT, TIME
 
 from gspn.attributes import Binary, Categorical, Continuous, Schema
 from gspn.errors import GSPNError
@@ -129,8 +129,22 @@ def test_settings_of_a_column_replace_those_of_the_row() -> None:
         ("title", "title = = ", "grid toy"),
         ("[data.TOY]", "[asked]\nmask_seed = 1\n[data.TOY]", "the question 'predict' needs nothing"),
         ("runs = 2", "runs = -1", "[protocol]: runs must be an integer of at least 0"),
-        ("runs = 2", "test = 1.0", "[protocol]: test must be a share"),
-        ("runs = 2", "validation = 0", "[protocol]: validation must be a share"),
+        ('division = "published"', 'division = "hold-out"\ntest = 1.0', "[protocol]: test must be a share"),
+        ('division = "published"', 'division = "k-fold"\nfolds = 2\nvalidation = 0', "validation must be a share"),
+        ('division = "published"', 'division = "k-fold"\nfolds = 2\ntest = 0.1', "'k-fold' has no use for test"),
+        ("runs = 2", "runs = 2\nvalidation = 0.2", "[protocol]: the division 'published' has no use for validation"),
+        ("[data.TOY]", "[data.TOY]\ngraphs = 30", "[data.TOY]: published folds are of all graphs"),
+        ("[data.TOY]", "[data.TOY]\noptions = { progress = true }", "[data.TOY]: progress is not an option"),
+        (
+            "num_states = [2, 3]",
+            "lr = [0.1, nan]",
+            "models, GSPN_S, search, lr, 1: text, a finite number, true or false",
+        ),
+        (
+            "hidden = 4",
+            "hidden = 2026-11-18",
+            "head, hidden: text, a finite number, true or false is expected, got 2026",
+        ),
         ("runs = 2", "seed = -1", "[protocol]: seed must be"),
         ("[data.TOY]", "[data.TOY]\ngraphs = 0", "[data.TOY]: graphs must be"),
         ("[data.TOY]", "[data.TOY]\nlabels = 0", "[data.TOY]: labels must be"),
@@ -165,6 +179,15 @@ def test_a_wrong_grid_is_refused_with_its_place(old: str, new: str, complaint: s
     with pytest.raises(GSPNError, match=re.escape(complaint)) as raised:
         parse_grid(text.replace(old, new), "toy")
     assert str(raised.value).startswith("grid toy")
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_bytes(PREDICT.replace('title = "', 'title = "Ångström, ', 1).encode("latin-1"))
+    with pytest.raises(GSPNError, match=r"own\.toml is not UTF-8"):
+        read_grid("toy", str(file))
+    file.write_text(PREDICT.replace('title = "', 'title = "Ångström, ', 1), encoding="utf-8")
+    assert read_grid("toy", str(file)).title.startswith("Ångström")
 
 
 def test_a_fold_that_is_not_drawn_is_refused() -> None:
@@ -211,23 +234,18 @@ def test_settings_of_a_network_are_a_table(settings: str, complaint: str) -> Non
         parse_grid(f'{PREDICT}[models.GIN]\nsystem = "GIN"\n{settings}\n', "toy")
 
 
-TIME = """
-title = "Time"
-question = "time"
-measure = "accuracy"
-[data.TOY]
-[models.both]
-system = "SupervisedGSPN"
-settings = { num_layers = 3, num_states = 4, num_graph_states = 5 }
-"""
-
-
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
         ("num_states = 4, ", "", "the question 'time' takes SupervisedGSPN with the settings num_layers, num_states"),
         ("num_states = 4", "num_states = 4, lr = 1.0", "the question 'time' takes SupervisedGSPN with the settings"),
-        ("[data.TOY]", "[protocol]\nruns = 0\n[data.TOY]", "takes one configuration, without search, and at least one"),
+        ("runs = 1", "runs = 0", "takes one configuration, without search, and at least one"),
+        ("runs = 1", "runs = 3", "takes one run, which repeats its steps itself, got 3"),
+        (
+            "[models.both]",
+            '[models.larger]\nsystem = "SupervisedGSPN"\n[models.both]',
+            "the question 'time' takes one model",
+        ),
         (
             "num_states = 4, num_graph_states = 5 }",
             "num_states = 4 }\nsearch = { num_graph_states = [5, 6] }",

@@ -12,11 +12,12 @@ import torch
 from small_experiments import FILL, PREDICT, TIME
 from torch import Tensor
 
-from gspn.attributes import Continuous
+from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.benchmarks import step
 from gspn.errors import GSPNError
 from gspn.experiments import filling, predicting, sources
 from gspn.experiments.grids import Grid, parse_grid
+from gspn.experiments.measures import measure_of
 from gspn.experiments.protocols import Contest, contests
 from gspn.experiments.records import Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Piece, Run, pieces_of
@@ -92,6 +93,37 @@ def test_a_study_without_finals_trains_even_a_single_candidate(toy: Path) -> Non
 def test_a_measure_that_is_not_the_one_of_the_data_is_refused(toy: Path) -> None:
     with pytest.raises(GSPNError, match="TOY is judged by 'accuracy', the grid's measure is 'average precision'"):
         contests(parse_grid(PREDICT.replace('"accuracy"', '"average precision"'), "toy"))
+
+
+@pytest.mark.parametrize(
+    ("target", "measure"),
+    [
+        (Continuous("y"), "mean absolute error"),
+        (Count("y"), "mean absolute error"),
+        (Categorical("y", ["a", "b", "c"]), "accuracy"),
+        (Binary("y"), "accuracy"),
+        (Schema([Binary("y"), Binary("z")]), "average precision"),
+    ],
+)
+def test_every_kind_of_target_has_its_measure(target: Any, measure: str) -> None:
+    assert measure_of(target) == measure
+
+
+@pytest.mark.parametrize("target", [Schema([Continuous("y"), Continuous("z")]), Schema([Binary("y"), Count("z")])])
+def test_targets_without_a_common_measure_are_refused(target: Any) -> None:
+    with pytest.raises(GSPNError, match="one target, or several binary ones, not y, z together"):
+        measure_of(target)
+
+
+def test_the_seed_of_the_protocol_chooses_who_has_labels(toy: Path) -> None:
+    """Also where the folds are published; keys of before, with seed 0, stay what they were."""
+    text = PREDICT.replace("[data.TOY]", "[data.TOY]\nlabels = 5")
+    first, other = (
+        contest(toy, text=text.replace("runs = 2", f"runs = 2\nseed = {seed}")).candidates[0] for seed in (0, 5)
+    )
+    assert first.division.spec() == {"published": 0}
+    assert first.key != other.key
+    assert not torch.equal(predicting._parts(first).labelled, predicting._parts(other).labelled)
 
 
 def test_heads_with_other_batches_are_trained_as_if_they_were_alone(toy: Path, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from gspn.experiments.marks import caption, counted_otherwise, marks, write
 from gspn.experiments.page import inline_svg, page
 from gspn.experiments.report import figure_names, latex_rows, markdown, write_report
 
+FOLDS = tuple(range(12))
+
 
 def only(*parts: Any, **settings: Any) -> Findings:
     return Findings("t", "c", 1, 1, parts, **settings)
@@ -76,16 +78,16 @@ def test_the_best_and_the_second_are_marked(means: Any, better: str | None, expe
     assert [found.get((row, "NCI1")) for row in range(len(means))] == expected
 
 
-def test_means_over_other_folds_are_not_compared() -> None:
-    numbers = [Number(80, 1, 3, "fold"), Number(79, 1, 10, "fold"), Number(78, 1, 10, "fold"), Number(77, None, 10)]
+@pytest.mark.parametrize("other", [FOLDS[:3], FOLDS[1:11]], ids=["fewer", "others"])
+def test_means_over_other_folds_are_not_compared(other: tuple[int, ...]) -> None:
+    folds = (FOLDS[:10], other, FOLDS[:10], FOLDS[:10])
+    numbers = [Number(mean, 1, folds=own) for mean, own in zip((79, 80, 78, 77), folds, strict=True)]
     shown = table(*((f"m{i}", {"NCI1": number}) for i, number in enumerate(numbers)))
-    assert marks(shown) == {(1, "NCI1"): "best", (2, "NCI1"): "second"}
+    assert marks(shown) == {(0, "NCI1"): "best", (2, "NCI1"): "second"}
     for text in (markdown(only(shown)), page(only(shown))):
-        assert "means over fewer folds take no part" in text
-        assert "fewer folds" not in text.replace("means over fewer folds take no part", "", 1)
-    assert "fewer folds" not in markdown(
-        only(table(*((f"m{i}", {"NCI1": number}) for i, number in enumerate(numbers[1:]))))
-    )
+        assert text.count("means over other folds take no part") == text.count("other folds") == 1
+    alike = table(*((f"m{i}", {"NCI1": number}) for i, number in enumerate(numbers) if i != 1))
+    assert "other folds" not in markdown(only(alike))
 
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=8), st.sampled_from(["higher", "lower"]))
@@ -110,10 +112,10 @@ def test_numbers_are_written_with_their_digits() -> None:
 
 
 def test_markdown_has_ours_beside_the_papers() -> None:
-    ours = {"NCI1": Number(80.123, 1.456, 10, "fold"), "COLLAB": Number(70.0, None, 1, "fold")}
+    ours = {"NCI1": Number(80.123, 1.456, folds=FOLDS[:10]), "COLLAB": Number(70.0, None, folds=FOLDS[:1])}
     shown = table(
         ("GSPN", ours),
-        ("GIN", {"NCI1": Number(79, 2, 10, "fold")}),
+        ("GIN", {"NCI1": Number(79, 2, folds=FOLDS[:10])}),
         published={"GIN": {"COLLAB": Number(75.6, 2.3, written=("75.6", "2.3"))}},
     )
     text = markdown(only(shown))
@@ -127,10 +129,10 @@ def test_markdown_has_ours_beside_the_papers() -> None:
     ("numbers", "said", "cells"),
     [
         ([Number(1, 2, 3), Number(2, 1, 3)], "mean ± standard deviation over 3 runs", ["", ""]),
-        ([Number(1, 2, 10, "fold"), Number(2, 1, 3, "fold")], "over 10 folds", ["", "3 folds"]),
-        ([Number(1, 2, 10, "fold"), Number(2, 1, 10)], "over 10 folds", ["", "10 runs"]),
+        ([Number(1, 2, folds=FOLDS[:10]), Number(2, 1, folds=FOLDS[:3])], "over 10 folds", ["", "3 folds"]),
+        ([Number(1, 2, folds=FOLDS[:10]), Number(2, 1, 10)], "over 10 folds", ["", "10 runs"]),
         ([Number(1), Number(2)], "single runs", ["", ""]),
-        ([Number(1, None, 1, "fold")], "a single fold", [""]),
+        ([Number(1, None, folds=FOLDS[:1])], "a single fold", [""]),
         ([], "accuracy (%), higher is better", []),
     ],
 )
@@ -148,6 +150,13 @@ def test_markdown_keeps_text_as_text() -> None:
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {9}
     fenced = markdown(replace(findings(), command="echo ```\nnext"))
     assert "````sh\necho ```\nnext\n````" in fenced
+
+
+@pytest.mark.parametrize("note", ["1. first", "- a dash", "+ more", "2) second", "a &copy; sign", "&lt;b&gt;"])
+def test_markdown_takes_no_text_for_lists_or_entities(note: str) -> None:
+    (line,) = [line for line in markdown(only(notes=(note,))).splitlines() if line.replace("\\", "") == note]
+    assert re.match(r"(\d*[-+.)] )", line) is None
+    assert re.search(r"(?<!\\)&", line) is None
 
 
 def test_an_incomplete_run_says_so() -> None:
@@ -245,6 +254,9 @@ def test_latex_rows() -> None:
         r"50\% (paper) & $1.0 \pm 2$ & -- \\",
     ]
     assert r"\textbackslash{}e" in latex_rows(table((HOSTILE, {})))
+    # After the end of a row LaTeX would take these for its arguments.
+    for label in ("[best] x", "* x"):
+        assert latex_rows(table((label, {}))).splitlines()[1].startswith("{}" + label)
 
 
 def test_the_report_is_written_with_its_figures(tmp_path: Path) -> None:

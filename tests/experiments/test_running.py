@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from small_experiments import FILL, Here
 
-from gspn.errors import GSPNError
-from gspn.experiments import systems
+from gspn.errors import GSPNError, InputError
+from gspn.experiments import running, systems
 from gspn.experiments.curves import curve_of
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.local import LocalRunner
@@ -27,7 +27,8 @@ from gspn.experiments.protocols import Contest, contests
 from gspn.experiments.records import Records
 from gspn.experiments.running import Outcome, State, forget_failed, run
 from gspn.experiments.runs import Piece
-from gspn.experiments.work import perform
+from gspn.experiments.work import attempt, perform
+from gspn.training import Checkpoint
 
 TRAINED = ("scores", "curves")
 
@@ -123,6 +124,25 @@ def test_training_that_fails_is_a_finding_until_it_is_to_be_tried_again(
     assert [piece.runs[0].settings["num_states"] for piece in again.submitted][:1] == [3]
 
 
+def test_failures_are_tried_again_on_machines_that_do_not_share_the_folder(
+    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+
+    def diverging(*given: Any) -> Any:
+        raise GSPNError("the loss became no number")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(systems, "fit", diverging)
+        run(planned, Records(here), Here(there))
+    assert all("error" in record for record in Records(here).all())
+    records = Records(here)
+    forget_failed(planned, records)
+    assert run(planned, records, Here(there)) == []
+    assert len(found(here)) == 8
+    assert not any("error" in record for record in Records(here).all())
+
+
 def test_final_runs_that_failed_are_tried_again_too(planned: list[Contest], tmp_path: Path) -> None:
     records = Records(tmp_path)
     run(planned, records, Here(tmp_path))
@@ -141,6 +161,82 @@ def test_a_checkpoint_that_does_not_fit_any_more_is_not_in_the_way(planned: list
         assert place is not None
         (place / "model.safetensors").write_bytes(b"of another time")
     assert len(perform(piece, tmp_path) or ()) == 1
+
+
+@pytest.mark.parametrize("row", ["GMM", "GSPN_U"])
+def test_training_goes_on_from_its_checkpoint(
+    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str
+) -> None:
+    """No epoch of before is trained again, whether the model is fitted once or grown from a mixture."""
+    (one,) = [one for one in planned if one.row == row]
+    piece = Piece(one.candidates[:1])
+    (expected,) = perform(piece, tmp_path / "undisturbed") or [{}]
+    write, written, stop = Checkpoint.write, list[tuple[str, int]](), True
+
+    def noting(self: Checkpoint, tensors: Any, progress: dict[str, Any]) -> None:
+        write(self, tensors, progress)
+        written.append((self.path.name, progress["epoch"]))
+        if stop and progress["epoch"] == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "write", noting)
+    with pytest.raises(KeyboardInterrupt):
+        perform(piece, tmp_path / "stopped")
+    before, stop = list(written), False
+    written.clear()
+    (record,) = perform(piece, tmp_path / "stopped") or [{}]
+    assert before[-1][1] == 1
+    assert written
+    assert not {epoch for epoch in written if epoch[1] > 0} & {*before}
+    assert {name: record[name] for name in TRAINED} == {name: expected[name] for name in TRAINED}
+
+
+def test_work_that_another_process_finished_meanwhile_is_no_failure(
+    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files cannot be locked two may make the same: the first to finish clears the other's place away."""
+    piece = Piece(planned[1].candidates[:1])
+    made = perform(piece, tmp_path / "other")
+
+    def overtaken(*given: Any) -> Any:
+        for record in made or ():
+            Records(tmp_path).put(record)
+        Records(tmp_path).clear(piece.key)
+        raise FileNotFoundError("the place of the checkpoint")
+
+    monkeypatch.setattr(systems, "fit", overtaken)
+    assert perform(piece, tmp_path) == made
+    lonely = Piece(planned[1].candidates[1:2])
+    with pytest.raises(FileNotFoundError):
+        perform(lonely, tmp_path)
+
+
+def test_failures_that_were_foreseen_are_said_in_a_line(
+    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piece = Piece(planned[1].candidates[:1])
+    for error, lines in ((InputError("num_states must be at least 1"), 1), (RuntimeError("no idea"), 3)):
+        monkeypatch.setattr(systems, "fit", lambda *given, error=error: (_ for _ in ()).throw(error))
+        found, failure = attempt(piece, tmp_path, None)
+        assert found is None
+        assert str(error) in (failure or "")
+        assert len((failure or "").splitlines()) == 1 if lines == 1 else "Traceback" in (failure or "")
+
+
+def test_the_commit_is_that_of_our_own_working_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed into an environment inside somebody's repository we are none of its files."""
+    ours, theirs = tmp_path / "package" / "running.py", tmp_path / "environment" / "running.py"
+    for file in (ours, theirs):
+        file.parent.mkdir()
+        file.write_text("")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for words in (["init", "-q"], ["add", "package"], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
+    monkeypatch.setattr(running, "__file__", str(ours))
+    assert (running.commit() or "none").removesuffix("-dirty") == head[:12]
+    monkeypatch.setattr(running, "__file__", str(theirs))
+    assert running.commit() is None
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

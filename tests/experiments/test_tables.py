@@ -54,7 +54,7 @@ def test_over_folds_the_runs_of_each_are_averaged_first(toy: Path, tmp_path: Pat
         number = row.ours["TOY"]
         assert number.mean == pytest.approx(statistics.mean(folds))
         assert number.deviation == pytest.approx(statistics.stdev(folds))
-        assert (number.count, number.unit) == (2, "fold")
+        assert number.folds == (0, 1)
     assert table.better == "higher"
     assert table.notes == ()
     searches = "Configurations among which the validation graphs chose: Constant 1, GSPN_S 2, GSPN_U+DS 4."
@@ -97,10 +97,11 @@ def test_margins_are_positive_where_a_row_is_better(text: str, toy: Path, tmp_pa
     assert not any(part.title.startswith("Margins") for part in alone)
 
 
-def test_margins_are_of_as_many_folds(toy: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", [(0, 1), (1,)], ids=["more", "others"])
+def test_margins_are_of_the_same_folds(toy: Path, tmp_path: Path, made: tuple[int, ...]) -> None:
     grid, records = parse_grid(PREDICT, "toy"), Records(tmp_path)
     planned = contests(grid, rows=["Constant", "GSPN_S"])
-    fill_in([one for one in planned if one.row == "GSPN_S" or one.fold == 0], records, "accuracy")
+    fill_in([one for one in planned if one.fold in {"Constant": (0,), "GSPN_S": made}[one.row]], records, "accuracy")
     parts = findings(replace(grid, against="Constant"), planned, Records(tmp_path), "").parts
     (margins,) = (part for part in parts if isinstance(part, Table) and part.title == "Margins over Constant")
     assert [row.ours for row in margins.rows] == [{}]
@@ -117,7 +118,7 @@ def test_of_one_fold_the_runs_vary(toy: Path, tmp_path: Path) -> None:
     assert vertex.rows[0].ours["ethanol"].mean == pytest.approx(0.51)
     assert entry.rows[0].ours["ethanol"].mean == pytest.approx(0.255)
     assert vertex.rows[0].ours["ethanol"].deviation == pytest.approx(statistics.stdev([0.5, 0.52]))
-    assert (vertex.rows[0].ours["ethanol"].count, vertex.rows[0].ours["ethanol"].unit) == (2, "run")
+    assert (vertex.rows[0].ours["ethanol"].runs, vertex.rows[0].ours["ethanol"].folds) == (2, ())
     assert vertex.better == "lower"
     # The paper's numbers stand beside the measure they are of, and nowhere else.
     assert vertex.rows[2].published["ethanol"] == Number(3.77, 0.03, written=("3.77", "0.03"))
@@ -136,7 +137,7 @@ def test_an_unfinished_fold_is_not_counted_and_said(toy: Path, tmp_path: Path) -
     table = table_of(grid, planned, Records(tmp_path))
     number = table.rows[0].ours["TOY"]
     assert number.mean == pytest.approx(51.0)
-    assert (number.deviation, number.count, number.unit) == (None, 1, "fold"), "runs of one fold say nothing of folds"
+    assert (number.deviation, number.folds) == (None, (0,)), "runs of one fold say nothing of folds"
     assert "Constant on TOY: 1 of 2 folds" in table.notes
 
 
@@ -205,9 +206,9 @@ def test_scores_against_levels_are_means_over_folds_and_configurations(toy: Path
         assert row.label == line.label
         assert [row.ours[column].mean for column in table.columns] == pytest.approx(line.y)
         # Configurations of a fold are averaged first; the two folds are two points apart.
-        assert {(round(n.deviation or 0, 9), n.count, n.unit) for n in row.ours.values()} == {
-            (round(2**0.5, 9), 2, "fold")
-        }
+        for number in row.ours.values():
+            assert number.deviation == pytest.approx(2**0.5)
+            assert number.folds == (0, 1)
 
 
 def test_levels_that_have_not_been_trained_are_left_open(toy: Path, tmp_path: Path) -> None:
@@ -224,8 +225,35 @@ def test_levels_that_have_not_been_trained_are_left_open(toy: Path, tmp_path: Pa
     _, table = findings(grid, planned, Records(tmp_path), "").parts
     assert isinstance(table, Table)
     assert table.columns == ("L = 1", "L = 3")
+    assert "a single fold" in caption(table)
     assert sorted(len(row.ours) for row in table.rows) == [1, 2]
-    assert {n.count for row in table.rows for n in row.ours.values()} == {1}
+    assert {n.folds for row in table.rows for n in row.ours.values()} == {(0,)}
+
+
+def test_models_over_levels_are_not_averaged_together(toy: Path, tmp_path: Path) -> None:
+    text = PREDICT.replace("runs = 2", "runs = 0").replace('["curves"]', '["levels"]')
+    text = text.replace("[data.TOY]", "[data.TOY]\nfolds = [0]")
+    text = text[: text.index("[models.Constant]")] + "".join(
+        f'[models.{head}]\nsystem = "SupervisedGSPN"\nsettings = {{ num_layers = 1, head = "{head}" }}\n'
+        "search = { num_states = [2], lr = [0.1, 0.01] }\n"
+        for head in ("circuit", "linear")
+    )
+    grid, records = parse_grid(text, "toy"), Records(tmp_path)
+    planned = contests(grid)
+    for one in planned:
+        for number, run in enumerate(one.candidates):
+            score = (0.9 if one.row == "circuit" else 0.5) + 0.02 * number
+            put(records, run, {"validation": {"accuracy": score}})
+    chart, table = findings(grid, planned, Records(tmp_path), "").parts
+    assert isinstance(chart, Chart)
+    assert {line.label: line.y[0] for line in chart.lines} == {
+        "circuit, C = 2": pytest.approx(91),
+        "linear, C = 2": pytest.approx(51),
+    }
+    assert isinstance(table, Table)
+    numbers = [row.ours["L = 1"] for row in table.rows]
+    assert [number.mean for number in numbers] == pytest.approx([91, 51])
+    assert {(number.deviation, number.runs) for number in numbers} == {(None, 1)}, "configurations are no runs"
 
 
 def test_times_stand_in_the_rows_of_the_paper(toy: Path, tmp_path: Path) -> None:

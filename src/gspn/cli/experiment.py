@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from gspn.experiments.running import State
+    from gspn.experiments.running import Outcome, State
 
 app = typer.Typer(help="Run the paper's experiments and show what they found.", no_args_is_help=True)
 
@@ -86,6 +87,8 @@ def run_experiment(
 
         workers, threads = 1, THREADS  # anything beside it would be measured as well
     records = Records(results)
+    # What was made earlier stays in the report, whatever is run now. Asked before anything is trained: it may complain.
+    shown = {*(data or read.data), *columns_with_records(read, records)}
     if retry_failed:
         forget_failed(chosen, records)
     runner: Runner
@@ -102,14 +105,22 @@ def run_experiment(
         raise typer.Exit(130) from None
     finally:
         runner.close()
-    # What was made earlier stays in the report, whatever was run now.
-    shown = {*(data or read.data), *columns_with_records(read, records)}
+    for failure, labels in _by_failure(failed).items():
+        typer.echo(f"failed: {'; '.join(labels)}\n{failure}", err=True)
     columns = [column for column in read.data if column in shown]
     show_report(experiment, grid, columns, results=results, as_json=as_json)
-    for outcome in failed:
-        typer.echo(f"failed: {outcome.piece.label}\n{outcome.failure}", err=True)
     if failed:
         raise typer.Exit(1)
+
+
+def _by_failure(failed: Sequence[Outcome]) -> dict[str, list[str]]:
+    """What went wrong, each once, and where."""
+    found: dict[str, list[str]] = {}
+    for outcome in failed:
+        labels = found.setdefault(outcome.failure or "", [])
+        if outcome.piece.label not in labels:
+            labels.append(outcome.piece.label)
+    return found
 
 
 @app.command("report")
@@ -127,6 +138,7 @@ def show_report(
     import shlex
     from dataclasses import asdict
 
+    from gspn.cli.screen import plain
     from gspn.experiments.findings import Table
     from gspn.experiments.grids import read_grid
     from gspn.experiments.protocols import columns_with_records, contests
@@ -149,7 +161,7 @@ def show_report(
             if isinstance(part, Table):
                 typer.echo(latex_rows(part))
     elif as_json:
-        typer.echo(json.dumps({"folder": str(folder), **asdict(found)}))
+        typer.echo(json.dumps(plain({"folder": str(folder), **asdict(found)}), allow_nan=False))
     else:
         typer.echo(f"{found.done} of {found.planned} training runs; the report is in {folder / 'report.html'}")
 

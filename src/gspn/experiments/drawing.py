@@ -35,9 +35,15 @@ def draw(runs: Sequence[Run], place: Path) -> list[Record]:
 
 
 def _change(model: gspn.GSPN, features: Any, molecule: Mapping[str, str]) -> dict[str, Any]:
-    before, after = gspn.from_smiles(
+    molecules = gspn.from_smiles(
         [molecule["smiles"], molecule["edited"]], features=features, progress=False, on_error="raise"
     )
+    if molecules.schema != model.schema:
+        raise InputError(
+            f"the molecules are read with the features {features!r}, the dataset has other attributes; its options can "
+            "name its features"
+        )
+    before, after = molecules
     answer = model.what_if(before, edits(before, after, model.schema))
     return {
         **molecule,

@@ -9,12 +9,12 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Number:
-    """A mean over `count` runs, or folds, and their standard deviation (None of a single one)."""
+    """A mean over `runs`, or over `folds` where these are named, and their deviation (None of a single one)."""
 
     mean: float
     deviation: float | None = None
-    count: int = 1
-    unit: Literal["run", "fold"] = "run"
+    runs: int = 1
+    folds: tuple[int, ...] = ()
     written: tuple[str, str] | None = None
     """Mean and deviation as somebody else wrote them, with their digits."""
 

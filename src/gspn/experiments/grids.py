@@ -22,6 +22,7 @@ Models that embed have `head` and `head_search` as well. Unknown keys are refuse
 from __future__ import annotations
 
 import itertools
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,15 +55,18 @@ class Protocol:
 
     division:
         "published" takes the dataset's folds, each with its inner hold-out; "hold-out" draws one fold with shares
-        `test` and `validation` (of the rest) from `seed`; "k-fold" draws `folds`, which between them test every graph.
+        `test` and `validation` (of the rest; None: 0.1 each); "k-fold" draws `folds`, which between them test every
+        graph, with a share `validation` of the rest.
+    seed:
+        Decides what is drawn: the division, and which graphs have labels where only some have.
     runs:
         Final runs of the selected configuration on each fold; 0 for studies that look at validation scores alone.
     """
 
     division: str = "published"
     runs: int = 3
-    test: float = 0.1
-    validation: float = 0.1
+    test: float | None = None
+    validation: float | None = None
     seed: int = 0
     folds: int | None = None
 
@@ -74,9 +78,17 @@ class Protocol:
             check_integer("folds", self.folds, 2)
         check_integer("runs", self.runs, 0)
         check_integer("seed", self.seed, 0)
-        for name, share in (("test", self.test), ("validation", self.validation)):
+        used = {"published": (), "hold-out": ("test", "validation"), "k-fold": ("validation",)}[self.division]
+        for name, share in self.shares().items():
+            if name not in used:
+                raise InputError(f"the division '{self.division}' has no use for {name}")
             if not 0 < share < 1:
                 raise InputError(f"{name} must be a share above 0 and below 1, got {share}")
+
+    def shares(self) -> dict[str, Any]:
+        """Those that are given, by name."""
+        shares = {"test": self.test, "validation": self.validation}
+        return {name: share for name, share in shares.items() if share is not None}
 
 
 @dataclass(frozen=True)
@@ -187,12 +199,14 @@ def read_grid(experiment: str, size: str) -> Grid:
     if size.endswith(".toml"):
         path = Path(size)
         try:
-            return parse_grid(path.read_text(), size)
+            return parse_grid(path.read_text(encoding="utf-8"), size)
         except OSError as error:
             raise InputError(f"cannot read the grid {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"the grid {path} is not UTF-8, as TOML files are: {error}") from error
     if f"{experiment}/{size}" not in shipped():
         raise InputError(f"there is no grid {experiment}/{size}; there are {enumerate_briefly(shipped())}")
-    return parse_grid((_SHIPPED / experiment / f"{size}.toml").read_text(), f"{experiment}/{size}")
+    return parse_grid((_SHIPPED / experiment / f"{size}.toml").read_text(encoding="utf-8"), f"{experiment}/{size}")
 
 
 def parse_grid(text: str, name: str) -> Grid:
@@ -201,6 +215,7 @@ def parse_grid(text: str, name: str) -> Grid:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"grid {name}: {error}") from error
+    _check_values(table, f"grid {name}")
     for key in ("data", "models"):
         if not isinstance(table.get(key), dict) or not table[key]:
             raise InputError(f"grid {name}: there is no [{key}.NAME] in it")
@@ -215,6 +230,15 @@ def parse_grid(text: str, name: str) -> Grid:
     grid: Grid = read_table(Grid, {**table, "protocol": protocol, "data": data, "models": models}, where)
     _check(grid, where)
     return grid
+
+
+def _check_values(value: Any, where: str) -> None:
+    """TOML has dates and numbers that are none, which no setting is and records cannot hold."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_values(inner, f"{where}, {key}")
+    elif not isinstance(value, str | int) and not (isinstance(value, float) and math.isfinite(value)):
+        raise InputError(f"{where}: text, a finite number, true or false is expected, got {value}")
 
 
 def _entry(table: Any, where: str) -> Entry:
@@ -255,6 +279,13 @@ def _check(grid: Grid, where: str) -> None:
             raise InputError(f"{where}, [data.{column}]: the division 'hold-out' has no folds")
         if grid.protocol.folds is not None and max(source.folds or (0,)) >= grid.protocol.folds:
             raise InputError(f"{where}, [data.{column}]: there are {grid.protocol.folds} folds, counted from 0")
+        if source.graphs is not None and grid.protocol.division == "published":
+            raise InputError(
+                f"{where}, [data.{column}]: published folds are of all graphs; with 'graphs' the division can be "
+                "'hold-out' or 'k-fold'"
+            )
+    if grid.question == "time" and len(grid.models) > 1:
+        raise InputError(f"{where}: the question 'time' takes one model, which is timed beside GIN")
     for row, entry in grid.models.items():
         try:
             _check_entry(grid, entry)
@@ -290,10 +321,13 @@ def _check_entry(grid: Grid, entry: Entry) -> None:
 
 def _check_single(grid: Grid, entry: Entry, configurations: Sequence[tuple[dict[str, Any], Any]]) -> None:
     """Questions without scores cannot select among configurations."""
-    if len(configurations) > 1 or not (grid.protocol.runs if entry.runs is None else entry.runs):
+    runs = grid.protocol.runs if entry.runs is None else entry.runs
+    if len(configurations) > 1 or not runs:
         raise InputError(
             f"the question '{grid.question}' takes one configuration, without search, and at least one run"
         )
+    if grid.question == "time" and runs > 1:
+        raise InputError(f"the question 'time' takes one run, which repeats its steps itself, got {runs}")
     if grid.question == "time" and (entry.system != "SupervisedGSPN" or {*configurations[0][0]} != {*SIZES}):
         raise InputError(f"the question 'time' takes SupervisedGSPN with the settings {', '.join(SIZES)} and no others")
 

@@ -14,8 +14,8 @@ def marks(table: Table) -> dict[tuple[int, str], Mark]:
     """The best and the second-best of our numbers in every column, by row number and column.
 
     Numbers are compared as they are written: two that read alike are equally good. With several best ones there is no
-    second, and a number that stands alone in its column is not compared with anything. A mean over fewer folds than
-    others in its column is one of other graphs, which is no contest either.
+    second, and a number that stands alone in its column is not compared with anything. A mean over other folds than
+    the most complete one's of its column is one of other graphs, which is no contest either.
     """
     if table.better is None:
         return {}
@@ -26,7 +26,7 @@ def marks(table: Table) -> dict[tuple[int, str], Mark]:
             for number, row in enumerate(table.rows)
             if column in row.ours
             and math.isfinite(row.ours[column].mean)
-            and not _is_over_fewer_folds(row.ours[column], table, column)
+            and not _is_over_other_folds(row.ours[column], table, column)
         }
         order = sorted(written.values(), reverse=table.better == "higher")
         if len(order) < 2:
@@ -41,15 +41,15 @@ def marks(table: Table) -> dict[tuple[int, str], Mark]:
 
 def unmarked(table: Table) -> str:
     """What the explanation of marks has to add where numbers take no part in the comparison."""
-    fewer = any(
-        _is_over_fewer_folds(number, table, column) for row in table.rows for column, number in row.ours.items()
+    other = any(
+        _is_over_other_folds(number, table, column) for row in table.rows for column, number in row.ours.items()
     )
-    return "; means over fewer folds take no part" if fewer else ""
+    return "; means over other folds take no part" if other else ""
 
 
-def _is_over_fewer_folds(number: Number, table: Table, column: str) -> bool:
-    others = (row.ours[column] for row in table.rows if column in row.ours)
-    return number.unit == "fold" and number.count < max(other.count for other in others if other.unit == "fold")
+def _is_over_other_folds(number: Number, table: Table, column: str) -> bool:
+    all_folds = (row.ours[column].folds for row in table.rows if column in row.ours)
+    return number.folds != max(all_folds, key=len)
 
 
 def write(value: float, digits: int) -> str:
@@ -70,7 +70,7 @@ def mean_and_deviation(number: Number, digits: int) -> tuple[str, str]:
 def counted(table: Table) -> str:
     """What a complete number of ours is a mean over, as "10 folds"; empty where there is none."""
     numbers = [number for row in table.rows for number in row.ours.values()]
-    return _count(max(numbers, key=lambda number: number.count)) if numbers else ""
+    return _count(max(numbers, key=lambda number: len(number.folds) or number.runs)) if numbers else ""
 
 
 def counted_otherwise(number: Number | None, table: Table) -> str:
@@ -80,7 +80,8 @@ def counted_otherwise(number: Number | None, table: Table) -> str:
 
 
 def _count(number: Number) -> str:
-    return f"{number.count} {number.unit}{'s' * (number.count != 1)}"
+    count, unit = (len(number.folds), "fold") if number.folds else (number.runs, "run")
+    return f"{count} {unit}{'s' * (count != 1)}"
 
 
 def _has_deviations(table: Table) -> bool:

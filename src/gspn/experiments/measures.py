@@ -9,7 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from gspn.attributes import Continuous
+from gspn.attributes import Binary, Categorical, Continuous, Count
+from gspn.errors import InputError
 from gspn.graphs import GraphDataset
 from gspn.scores import mean_absolute_error
 from gspn.targets import Target, all_binary
@@ -41,9 +42,15 @@ MEASURES: Mapping[str, Measure] = {
 
 def measure_of(target: Target) -> str:
     """The score that predictions of a target are judged by."""
-    if isinstance(target, Continuous):
+    if isinstance(target, Continuous | Count):
         return "mean absolute error"
-    return "average precision" if all_binary(target) else "accuracy"
+    if isinstance(target, Categorical | Binary):
+        return "accuracy"
+    if all_binary(target):
+        return "average precision"
+    raise InputError(
+        f"experiments predict one target, or several binary ones, not {', '.join(one.name for one in target)} together"
+    )
 
 
 def judge_predictions(target: Target, model: Any, inputs: Any, labels: Tensor) -> dict[str, float]:

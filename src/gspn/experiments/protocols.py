@@ -7,15 +7,19 @@ Selection looks at the scores of validation graphs in records of the stage "sele
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gspn.errors import InputError
+from gspn.errors import GSPNError, InputError
 from gspn.experiments.grids import Grid
 from gspn.experiments.measures import MEASURES, measure_of
 from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Run
 from gspn.experiments.sources import Division, fold_digest
+from gspn.targets import Target
+
+_log = logging.getLogger(__name__)
 
 Find = Callable[[str], Record | None]
 """From a key to its record, or None."""
@@ -90,10 +94,8 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
         if columns and column not in columns:
             continue
         dataset, digest = source.load(), source.digest()
-        if grid.question == "predict" and dataset.target is not None and measure_of(dataset.target) != grid.measure:
-            raise InputError(
-                f"{column} is judged by {measure_of(dataset.target)!r}, the grid's measure is {grid.measure!r}"
-            )
+        if grid.question == "predict" and dataset.target is not None:
+            _check_measure(column, dataset.target, grid.measure)
         for number, division in _divisions(grid, column, len(dataset.splits)):
             digests = (digest, fold_digest(division.of(dataset)))
             for row, entry in grid.models.items():
@@ -119,27 +121,39 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
     return found
 
 
+def _check_measure(column: str, target: Target, measure: str) -> None:
+    try:
+        wanted = measure_of(target)
+    except InputError as error:
+        raise InputError(f"{column}: {error}") from error
+    if wanted != measure:
+        raise InputError(f"{column} is judged by {wanted!r}, the grid's measure is {measure!r}")
+
+
 def columns_with_records(grid: Grid, records: Records) -> list[str]:
     """The columns of which some run has been made; data that nothing was made of need not be there."""
     known = [(run["question"], {**run["data"], "digest": None}) for run in (record["run"] for record in records.all())]
     likely = [name for name, source in grid.data.items() if (grid.question, source.spec() | {"digest": None}) in known]
-    made = {
-        contest.column
-        for contest in (contests(grid, likely) if likely else ())
-        if any(records.get(run.key) is not None for run in contest.known(records.get))
-    }
-    return [name for name in likely if name in made]
+    return [name for name in likely if _has_records(grid, name, records)]
+
+
+def _has_records(grid: Grid, column: str, records: Records) -> bool:
+    try:
+        planned = contests(grid, [column])
+    except GSPNError as error:  # somebody else's records, say, of data that are not on this machine
+        _log.warning("the report leaves out %s, which may have results: %s", column, error)
+        return False
+    return any(records.get(run.key) is not None for contest in planned for run in contest.known(records.get))
 
 
 def _divisions(grid: Grid, column: str, published: int) -> list[tuple[int, Division]]:
     protocol, chosen = grid.protocol, grid.data[column].folds
+    drawn = Division(seed=protocol.seed, **protocol.shares())
     if protocol.division == "hold-out":
-        return [(0, Division(None, protocol.test, protocol.validation, protocol.seed))]
+        return [(0, drawn)]
     if protocol.folds is not None:
-        return [
-            (number, Division(validation=protocol.validation, seed=protocol.seed, drawn=(number, protocol.folds)))
-            for number in (range(protocol.folds) if chosen is None else chosen)
-        ]
+        numbers = range(protocol.folds) if chosen is None else chosen
+        return [(number, replace(drawn, drawn=(number, protocol.folds))) for number in numbers]
     if not published:
         raise InputError(f"{column} has no published folds; the protocol's division can be 'hold-out' or 'k-fold'")
-    return [(number, Division(number)) for number in (range(published) if chosen is None else chosen)]
+    return [(number, replace(drawn, published=number)) for number in (range(published) if chosen is None else chosen)]

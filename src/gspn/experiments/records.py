@@ -26,7 +26,7 @@ _PLAIN_LIST = re.compile(r"\[\n([^\[\]{}\"]*)\n *\]")
 
 
 class Records:
-    """The records in a folder. Nothing is kept in memory but what has been read once: records never change."""
+    """The records in a folder. What has been read once is kept in memory: records of others never change."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -55,6 +55,7 @@ class Records:
         text = json.dumps(record, indent=1, allow_nan=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
         replace_file(path, f"{text}\n".encode())
+        self._read.pop(record["key"], None)
 
     def forget(self, key: str) -> None:
         """Remove a record, so that its run is made again."""

@@ -26,7 +26,8 @@ from gspn.plots.files import save_figure, svg_text
 from gspn.training.files import replace_file
 
 FIGURES = "figures"
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$])")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
+_LIST_MARKER = re.compile(r"^(\d*)([-+.)])(?=\s|$)")
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -165,7 +166,7 @@ def _in_words(number: Number, digits: int) -> str:
 
 def _plain(text: str) -> str:
     """Text that Markdown shows as it is, on one line."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(str(text).split()))
+    return _LIST_MARKER.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", " ".join(str(text).split())))
 
 
 def _fenced(text: str) -> str:
@@ -195,7 +196,9 @@ def latex_rows(table: Table) -> str:
 
 
 def _latex_row(label: str, cells: Sequence[str]) -> str:
-    return " & ".join([escape_latex(label), *cells]) + r" \\"
+    # The end of the row before takes a star or a bracket for its own.
+    guard = "{}" if label.lstrip().startswith(("[", "*")) else ""
+    return " & ".join([guard + escape_latex(label), *cells]) + r" \\"
 
 
 def _latex_number(number: Number | None, digits: int, mark: Mark | None) -> str:

@@ -115,17 +115,18 @@ def survey(contests: Iterable[Contest], records: Records) -> Survey:
 
 def commit() -> str | None:
     """The commit of the code that is running, if it is a working copy; it is recorded with the results."""
+    here = Path(__file__)
     try:
-        found = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--match="],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        )
+        # Installed inside somebody's repository, we are not a part of it.
+        _git(here.parent, "ls-files", "--error-unmatch", here.name)
+        return _git(here.parent, "describe", "--always", "--dirty", "--abbrev=12", "--match=") or None
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() or None
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
 
 def forget_failed(contests: Iterable[Contest], records: Records) -> None:

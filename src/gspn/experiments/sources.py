@@ -43,6 +43,8 @@ class Source:
     labels: float | None = None
 
     def __post_init__(self) -> None:
+        if reserved := sorted({*self.options} & {"name", "progress"}):
+            raise InputError(f"{reserved[0]} is not an option of the dataset")
         if self.graphs is not None:
             check_integer("graphs", self.graphs, 1)
         if isinstance(self.labels, float):
@@ -111,7 +113,8 @@ class Division:
         if self.drawn is not None:
             return {"fold": self.drawn[0], "of": self.drawn[1], "validation": self.validation, "seed": self.seed}
         if self.published is not None:
-            return {"published": self.published}
+            # The seed decides which graphs have labels, where not all have.
+            return {"published": self.published} | ({"seed": self.seed} if self.seed else {})
         return {"test": self.test, "validation": self.validation, "seed": self.seed}
 
 

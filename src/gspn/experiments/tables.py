@@ -64,8 +64,8 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
         ours = {}
         for column in columns:
             folds = [contest for contest in contests if (contest.row, contest.column) == (name, column)]
-            scores = [_test_scores(contest, records, measure) for contest in folds]
-            complete = [found for found in scores if found]
+            scores = {contest.fold: _test_scores(contest, records, measure) for contest in folds}
+            complete = {fold: found for fold, found in scores.items() if found}
             if complete:
                 ours[column] = _number(complete, len(folds))
             if complete and len(complete) < len(folds):
@@ -98,7 +98,7 @@ def _margin(numbers: Mapping[str, Number], others: Mapping[str, Number], sign: i
     return {
         column: replace(number, mean=sign * (number.mean - others[column].mean), deviation=None, written=None)
         for column, number in numbers.items()
-        if column in others and (number.unit == "run" or number.count == others[column].count)  # of the same graphs
+        if column in others and number.folds == others[column].folds  # of the same graphs
     }
 
 
@@ -190,31 +190,33 @@ def _failures(contests: Sequence[Contest], records: Records) -> Iterable[str]:
             yield f"{where}: {failed} of {contest.runs} final runs failed and are left out."
 
 
-def _number(scores: Sequence[Sequence[float]], folds: int) -> Number:
+def _number(scores: Mapping[int, Sequence[float]], planned: int) -> Number:
     """Over folds where several are planned, the runs of each averaged first; else over the runs of the only one."""
-    values = [statistics.mean(runs) for runs in scores] if folds > 1 else list(scores[0])
-    deviation = statistics.stdev(values) if len(values) > 1 else None
-    return Number(statistics.mean(values), deviation, len(values), "fold" if folds > 1 else "run")
+    values = [statistics.mean(runs) for runs in scores.values()] if planned > 1 else list(*scores.values())
+    mean, deviation = statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
+    return Number(mean, deviation, folds=tuple(scores)) if planned > 1 else Number(mean, deviation, len(values))
 
 
 def _levels(grid: Grid, contests: Sequence[Contest], records: Records) -> list[Table | Chart]:
-    """Validation scores against the number of levels, one line for each pair of state numbers; as a table too.
+    """Validation scores against the number of levels, one line for each model and pair of state numbers.
 
-    Averaged over folds and over all other settings, as in the paper's figure.
+    Averaged over folds and over all other settings, as in the paper's figure; a table beside it has the numbers.
     """
     shown = MEASURES[grid.measure]
     parts: list[Table | Chart] = []
     for column, own in _by_column(contests):
-        # By pair of state numbers, number of levels and fold.
+        # By line, number of levels and fold.
         scores: dict[str, dict[int, dict[int, list[float]]]] = {}
-        for fold, run, record in _judged(own, records):
-            label = ", ".join(
+        several = len({contest.row for contest in own}) > 1
+        for contest, run, record in _judged(own, records):
+            numbers = [
                 f"{symbol} = {run.settings[key]}"
                 for symbol, key in (("C", "num_states"), ("C_g", "num_graph_states"))
                 if key in run.settings
-            )
+            ]
+            label = ", ".join([contest.row, *numbers] if several or not numbers else numbers)
             points = scores.setdefault(label, {}).setdefault(run.settings["num_layers"], {})
-            points.setdefault(fold, []).append(shown.factor * record["scores"]["validation"][grid.measure])
+            points.setdefault(contest.fold, []).append(shown.factor * record["scores"]["validation"][grid.measure])
         if scores:
             title, measure = f"{column}: number of levels", f"validation {shown.label}"
             lines = tuple(_line(label, points) for label, points in scores.items())
@@ -223,12 +225,17 @@ def _levels(grid: Grid, contests: Sequence[Contest], records: Records) -> list[T
             folds = len({contest.fold for contest in own})
             levels = sorted({number for points in scores.values() for number in points})
             rows = tuple(
-                Row(label, {f"L = {n}": _number(list(points[n].values()), folds) for n in levels if n in points}, {})
+                Row(label, {f"L = {n}": _over_folds(points[n], folds) for n in levels if n in points}, {})
                 for label, points in scores.items()
             )
             columns = tuple(f"L = {n}" for n in levels)
             parts.append(Table(f"{title}, in numbers", measure, shown.better, columns, rows, shown.digits))
     return parts
+
+
+def _over_folds(scores: Mapping[int, Sequence[float]], planned: int) -> Number:
+    """Other settings are averaged first, and are no runs whose deviation could be shown."""
+    return _number({fold: [statistics.mean(own)] for fold, own in scores.items()}, planned)
 
 
 def _line(label: str, points: Mapping[int, Mapping[int, Sequence[float]]]) -> Line:
@@ -262,13 +269,13 @@ def _by_column(contests: Sequence[Contest]) -> Iterable[tuple[str, list[Contest]
         yield column, [contest for contest in contests if contest.column == column]
 
 
-def _judged(contests: Sequence[Contest], records: Records) -> Iterable[tuple[int, Run, Record]]:
-    """Candidates that have been trained, with their folds."""
+def _judged(contests: Sequence[Contest], records: Records) -> Iterable[tuple[Contest, Run, Record]]:
+    """Candidates that have been trained."""
     for contest in contests:
         for run in contest.candidates:
             record = records.get(run.key)
             if record is not None and "error" not in record:
-                yield contest.fold, run, record
+                yield contest, run, record
 
 
 def _made_with(made: Sequence[Record]) -> dict[str, str]:

@@ -32,25 +32,39 @@ _ANSWERS: Mapping[str, Callable[[Sequence[Run], Path], list[Record]]] = {
 
 
 def perform(piece: Piece, folder: str | os.PathLike[str], commit: str | None = None) -> list[Record] | None:
-    """The records of a piece's runs, made if they are not there; None while another process is making them."""
+    """The records of a piece's runs, made if they are not there; None while another process is making them.
+
+    Runs that have failed in this folder before are made again: who asks for them wants a second try, or did not know.
+    """
     records = Records(folder)
     with records.claim(piece.key) as place:
         if place is None:
             return None
-        missing = [run for run in piece.runs if records.get(run.key) is None]
-        if missing:
+        missing = [run for run in piece.runs if not _is_made(run, records)]
+        try:
             about = {"commit": commit, "versions": _versions(), "threads": torch.get_num_threads()}
-            for run, found in zip(missing, _found(missing, place), strict=True):
+            for run, found in zip(missing, _found(missing, place) if missing else (), strict=True):
                 finished = datetime.now(UTC).isoformat(timespec="seconds")
                 records.put({"key": run.key, "run": run.identity(), **about, **found, "finished": finished})
+        except Exception:
+            # Where files cannot be locked another process may have made the same and cleared our place away.
+            if not all(_is_made(run, records) for run in missing):
+                raise
         records.clear(piece.key)
         return [record for run in piece.runs if (record := records.get(run.key)) is not None]
 
 
+def _is_made(run: Run, records: Records) -> bool:
+    record = records.get(run.key)
+    return record is not None and "error" not in record
+
+
 def attempt(piece: Piece, folder: Path, commit: str | None) -> tuple[list[Record] | None, str | None]:
-    """The records of a piece, or what went wrong."""
+    """The records of a piece, or what went wrong: errors that we foresaw in a line, others with where they happened."""
     try:
         return perform(piece, folder, commit), None
+    except GSPNError as error:
+        return None, str(error)
     except Exception:
         return None, traceback.format_exc()
 
