@@ -181,13 +181,24 @@ def test_nothing_at_all_is_no_error(toy: Path, tmp_path: Path) -> None:
     assert all(row.ours == {} for part in found.parts if isinstance(part, Table) for row in part.rows)
 
 
+LEVELS = """
+title = "Levels"
+question = "predict"
+measure = "accuracy"
+figures = ["levels"]
+[protocol]
+division = "published"
+runs = 0
+[data.TOY]
+[models.GSPN_S]
+system = "SupervisedGSPN"
+settings = { num_graph_states = 4, epochs = 1 }
+search = { num_layers = [1, 3], num_states = [2, 5], lr = [0.1, 0.01] }
+"""
+
+
 def test_scores_against_levels_are_means_over_folds_and_configurations(toy: Path, tmp_path: Path) -> None:
-    text = PREDICT.replace("runs = 2", "runs = 0").replace('["curves"]', '["levels"]')
-    text = text[: text.index("[models.Constant]")] + (
-        '[models.GSPN_S]\nsystem = "SupervisedGSPN"\nsettings = { num_graph_states = 4, epochs = 1 }\n'
-        "search = { num_layers = [1, 3], num_states = [2, 5], lr = [0.1, 0.01] }\n"
-    )
-    grid, records = parse_grid(text, "toy"), Records(tmp_path)
+    grid, records = parse_grid(LEVELS, "toy"), Records(tmp_path)
     planned = contests(grid)
     for one in planned:
         for run in one.candidates:
@@ -212,12 +223,7 @@ def test_scores_against_levels_are_means_over_folds_and_configurations(toy: Path
 
 
 def test_levels_that_have_not_been_trained_are_left_open(toy: Path, tmp_path: Path) -> None:
-    text = PREDICT.replace("runs = 2", "runs = 0").replace('["curves"]', '["levels"]')
-    text = text[: text.index("[models.Constant]")] + (
-        '[models.GSPN_S]\nsystem = "SupervisedGSPN"\nsettings = { epochs = 1 }\n'
-        "search = { num_layers = [1, 3], num_states = [2, 5] }\n"
-    )
-    grid, records = parse_grid(text, "toy"), Records(tmp_path)
+    grid, records = parse_grid(LEVELS.replace(", lr = [0.1, 0.01]", ""), "toy"), Records(tmp_path)
     planned = contests(grid)
     assert findings(grid, planned, Records(tmp_path), "").parts == ()
     for run in planned[0].candidates[:3]:
@@ -231,29 +237,27 @@ def test_levels_that_have_not_been_trained_are_left_open(toy: Path, tmp_path: Pa
 
 
 def test_models_over_levels_are_not_averaged_together(toy: Path, tmp_path: Path) -> None:
-    text = PREDICT.replace("runs = 2", "runs = 0").replace('["curves"]', '["levels"]')
-    text = text.replace("[data.TOY]", "[data.TOY]\nfolds = [0]")
-    text = text[: text.index("[models.Constant]")] + "".join(
-        f'[models.{head}]\nsystem = "SupervisedGSPN"\nsettings = {{ num_layers = 1, head = "{head}" }}\n'
-        "search = { num_states = [2], lr = [0.1, 0.01] }\n"
-        for head in ("circuit", "linear")
+    other = (
+        LEVELS[LEVELS.index("[models.GSPN_S]") :]
+        .replace("GSPN_S", "linear")
+        .replace("epochs", 'head = "linear", epochs')
     )
-    grid, records = parse_grid(text, "toy"), Records(tmp_path)
+    grid = parse_grid(LEVELS.replace("[data.TOY]", "[data.TOY]\nfolds = [0]") + other, "toy")
+    records = Records(tmp_path)
     planned = contests(grid)
     for one in planned:
-        for number, run in enumerate(one.candidates):
-            score = (0.9 if one.row == "circuit" else 0.5) + 0.02 * number
+        for run in one.candidates:
+            score = (0.9 if one.row == "GSPN_S" else 0.5) + 0.2 * run.settings["lr"]
             put(records, run, {"validation": {"accuracy": score}})
     chart, table = findings(grid, planned, Records(tmp_path), "").parts
     assert isinstance(chart, Chart)
-    assert {line.label: line.y[0] for line in chart.lines} == {
-        "circuit, C = 2": pytest.approx(91),
-        "linear, C = 2": pytest.approx(51),
-    }
+    labels = [f"{row}, C = {states}, C_g = 4" for row in ("GSPN_S", "linear") for states in (2, 5)]
+    assert [line.label for line in chart.lines] == labels
     assert isinstance(table, Table)
-    numbers = [row.ours["L = 1"] for row in table.rows]
-    assert [number.mean for number in numbers] == pytest.approx([91, 51])
-    assert {(number.deviation, number.runs) for number in numbers} == {(None, 1)}, "configurations are no runs"
+    for row, mean in zip(table.rows, (91.1, 91.1, 51.1, 51.1), strict=True):
+        for number in row.ours.values():
+            assert number.mean == pytest.approx(mean)
+            assert (number.deviation, number.runs) == (None, 1), "configurations are no runs"
 
 
 def test_times_stand_in_the_rows_of_the_paper(toy: Path, tmp_path: Path) -> None:
