@@ -150,6 +150,20 @@ def test_without_early_stop_the_best_weights_are_kept_all_the_same(monkeypatch: 
     assert same(model, make(epochs=2).fit(GRAPHS))
 
 
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [([1.0, 2.0, 3.0, 2.0, 2.0], True), ([1.0, 2.0, 3.0, 0.5, 2.0], False), ([1.0, 2.0, 3.0, 2.0], False)],
+    ids=["in vain", "improved", "too early to tell"],
+)
+def test_training_that_never_improves_on_its_first_epoch_says_so(
+    losses: list[float], said: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    script_validation(monkeypatch, losses)
+    make(epochs=len(losses), lr=0.25).fit(GRAPHS, validation=HELD_OUT)
+    assert ("best after the first of 5 epochs" in caplog.text) == said
+    assert ("a smaller lr than 0.25" in caplog.text) == said
+
+
 def test_kept_weights_have_the_least_validation_loss() -> None:
     model = make(objective="masked", epochs=60, patience=5, lr=0.05).fit(GRAPHS, validation=HELD_OUT)
     losses = [record["validation"] for record in model.history_]

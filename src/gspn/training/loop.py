@@ -35,6 +35,9 @@ _ORDER = 1
 _EVALUATED_AT_ONCE = 200_000
 """Vertices and edges of one evaluation chunk."""
 
+_IN_VAIN = 5
+"""Epochs after which it is worth a word that none was better than the first."""
+
 
 Validate: TypeAlias = Callable[[], dict[str, float]]
 """Gives the loss on the validation set as "validation", and where there is one a "score" (higher is better)."""
@@ -136,6 +139,7 @@ def train(
         if progress.epoch:
             module.load_state_dict(run.best)
     if progress.results is None:
+        _say_if_in_vain(progress, settings)
         progress.results = at_end()
         # A later call with more epochs goes on from the last weights, not from the best.
         module.load_state_dict(last)
@@ -144,6 +148,16 @@ def train(
             module.load_state_dict(run.best)
     # No process may look for the checkpoint again before it is written.
     processes.wait()
+
+
+def _say_if_in_vain(progress: Progress, settings: Settings) -> None:
+    """Weights of the first epoch are kept in silence otherwise, and look like a trained model."""
+    if progress.best_validation is not None and progress.best_epoch == 0 and progress.epoch >= _IN_VAIN:
+        _log.warning(
+            "validation was best after the first of %d epochs, whose weights are kept; try a smaller lr than %g",
+            progress.epoch,
+            settings.lr,
+        )
 
 
 @dataclass
