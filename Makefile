@@ -58,7 +58,7 @@ $(VENV)/.created:
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	@echo 'installing gspn into $(VENV); the first time this takes some minutes'
-	@$(PIP_INSTALL) --editable '.[chem,plots]'
+	@$(PIP_INSTALL) --editable '.[chem,plots,tables,web]'
 	@touch $@
 
 # The development environment has all that the plain one has.

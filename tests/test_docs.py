@@ -219,3 +219,13 @@ def test_site_is_built_without_warnings_and_asks_nobody(tmp_path: Path) -> None:
         assert "arithmatex" not in text, f"{path.name}: an equation did not become MathML"
     for path in tmp_path.rglob("*.css"):
         assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", path.read_text(encoding="utf-8")), path.name
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs" / "dev").glob("*.md")], ids=name_of
+)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    """Paths in the repository, as `src/gspn/…` or `tests/…`; a star stands for anything."""
+    named = re.findall(r"`((?:src|tests|docs|examples)/[\w./*-]+)`", page.read_text(encoding="utf-8"))
+    missing = [path for path in named if not any(ROOT.glob(path.rstrip("/")))]
+    assert not missing, f"{name_of(page)} names {missing}"
