@@ -20,6 +20,7 @@ from torch_geometric.data import Data
 
 import gspn
 from gspn.errors import CheckpointError
+from gspn.training.checkpoint import FORMAT
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODELS = ("format-1", "supervised-circuit", "supervised-linear", "circuit-shortcut")
@@ -113,11 +114,11 @@ def kept_run(epochs: int) -> tuple[gspn.GSPN, list[Data]]:
 def test_a_run_goes_on_from_its_checkpoint_or_is_refused_by_its_version(tmp_path: Path) -> None:
     path = Path(shutil.copy(GOLDEN / "checkpoint" / "run.safetensors", tmp_path / "run.safetensors"))
     (model, graphs), answers = kept_run(6), expected("checkpoint")
-    try:
-        model.fit(graphs, checkpoint=path, progress=False)
-    except CheckpointError as error:
-        assert "format" in str(error)  # refused for what it is, not for something that does not fit
+    if FORMAT != 1:  # refused for what it is, not for something that does not fit
+        with pytest.raises(CheckpointError, match="format"):
+            model.fit(graphs, checkpoint=path, progress=False)
         return
+    model.fit(graphs, checkpoint=path, progress=False)
     assert len(model.history_) == 6
     agree([epoch["train"] for epoch in model.history_], answers["train"], 1e-3)
     agree(model.log_likelihood(golden_graph()), answers["log_likelihood"], 1e-3)
