@@ -89,8 +89,8 @@ def oracle_circuit(root: Unit) -> tuple[Any, ...]:
 
     def convert(unit: Unit) -> tuple[Any, ...]:
         if isinstance(unit, Leaf):
-            own = leaves.setdefault(unit.attribute, {})
-            return ("leaf", unit.attribute, own.setdefault(id(unit), len(own)))
+            own = leaves.setdefault(unit.attributes[0], {})
+            return ("leaf", unit.attributes[0], own.setdefault(id(unit), len(own)))
         if isinstance(unit, Sum):
             number = sums.setdefault(id(unit), len(sums))
             return ("sum", number, [convert(child) for child in unit.children])

@@ -15,11 +15,13 @@ import scipy.special
 import scipy.stats
 import torch
 from numpy.typing import NDArray
+from small_leaves import univariate
 from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical, Continuous, Count
+from gspn.circuits.components import components_of
 from gspn.circuits.distributions import Mixture, Table, mix
-from gspn.circuits.leaves import GaussianLeaves, Leaves, leaves_for
+from gspn.circuits.leaves import GaussianLeaves, UnivariateLeaves
 
 WEIGHTS = torch.tensor(
     [[0.5, 0.3, 0.2], [1 - 2e-9, 1e-9, 1e-9], [0.0, 0.0, 1.0], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64
@@ -41,8 +43,8 @@ class Case:
     center: float = 0.0
     spread: float = 1.0
 
-    def leaves(self, dtype: torch.dtype = torch.float64) -> Leaves:
-        family = leaves_for(self.attribute, 1, 3).to(dtype)
+    def leaves(self, dtype: torch.dtype = torch.float64) -> UnivariateLeaves:
+        family = univariate(self.attribute, 1, 3).to(dtype)
         if isinstance(family, GaussianLeaves):
             family.center, family.spread = self.center, self.spread
         given = {key: torch.tensor([value], dtype=torch.float64) for key, value in self.exported.items()}
@@ -51,7 +53,7 @@ class Case:
 
     def mixture(self, dtype: torch.dtype = torch.float64, weights: Tensor = WEIGHTS) -> Mixture:
         family = self.leaves(dtype)
-        made = mix(family, family.natural(), weights.log())
+        made = mix(components_of(family, family.natural()), weights.log())
         assert isinstance(made, Mixture)
         return made
 
@@ -97,16 +99,16 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def element_table() -> Table:
-    family = leaves_for(ELEMENT, 1, 3).double()
+    family = univariate(ELEMENT, 1, 3).double()
     family.assign({"probs": torch.from_numpy(PROBS)[None]})
-    made = mix(family, family.natural(), WEIGHTS.log())
+    made = mix(components_of(family, family.natural()), WEIGHTS.log())
     assert isinstance(made, Table)
     return made
 
 
 def binary_table() -> Table:
-    family = leaves_for(Binary("aromatic"), 1, 3).double()
+    family = univariate(Binary("aromatic"), 1, 3).double()
     family.assign({"probs": torch.from_numpy(OF_TRUE)[None]})
-    made = mix(family, family.natural(), WEIGHTS.log())
+    made = mix(components_of(family, family.natural()), WEIGHTS.log())
     assert isinstance(made, Table)
     return made

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical, Continuous, Count
-from gspn.circuits.leaves import GaussianLeaves, Leaves, Natural, leaves_for
+from gspn.circuits.leaves import GaussianLeaves, Natural, UnivariateLeaves, leaves_for
 
 LEVELS, LEAVES = 3, 2
 DTYPES = (torch.float32, torch.float64)
@@ -30,6 +30,13 @@ QUANTILES = (1e-3, 0.05, 0.25, 0.5, 0.8, 0.95, 0.999)
 
 SHARP = 0.02
 """The floor of the Gaussian case of that name: low enough to matter, high enough for float32 to follow."""
+
+
+def univariate(attribute: Attribute, levels: int, leaves: int) -> UnivariateLeaves:
+    """The family of an attribute, known to be over it alone."""
+    family = leaves_for(attribute, levels, leaves)
+    assert isinstance(family, UnivariateLeaves)
+    return family
 
 
 @dataclass(frozen=True)
@@ -45,13 +52,13 @@ class Case:
     def parameters(self) -> dict[str, Tensor]:
         return {key: torch.tensor(value, dtype=torch.float64) for key, value in self.exported.items()}
 
-    def empty(self, dtype: torch.dtype = torch.float64, levels: int = LEVELS, leaves: int = LEAVES) -> Leaves:
-        family = leaves_for(self.attribute, levels, leaves).to(dtype)
+    def empty(self, dtype: torch.dtype = torch.float64, levels: int = LEVELS, leaves: int = LEAVES) -> UnivariateLeaves:
+        family = univariate(self.attribute, levels, leaves).to(dtype)
         if isinstance(family, GaussianLeaves):
             family.center, family.spread = self.center, self.spread
         return family
 
-    def build(self, dtype: torch.dtype = torch.float64) -> Leaves:
+    def build(self, dtype: torch.dtype = torch.float64) -> UnivariateLeaves:
         family = self.empty(dtype)
         family.assign(family.check_exported(self.parameters(), LEVELS))
         return family
@@ -134,7 +141,7 @@ def scipy_distribution(attribute: Attribute, exported: dict[str, NDArray[np.floa
     return scipy.stats.nbinom(1 / own["dispersion"], 1 / (1 + own["dispersion"] * own["mean"]))
 
 
-def every_leaf(family: Leaves) -> Iterator[tuple[int, int, Any]]:
+def every_leaf(family: UnivariateLeaves) -> Iterator[tuple[int, int, Any]]:
     """Level, leaf and scipy's form of that distribution."""
     exported = numbers(family.export(family.natural()))
     for level in range(family.num_levels):
@@ -142,7 +149,7 @@ def every_leaf(family: Leaves) -> Iterator[tuple[int, int, Any]]:
             yield level, leaf, scipy_distribution(family.attribute, exported, level, leaf)
 
 
-def by_scipy(family: Leaves, ask: Callable[[Any], Any]) -> NDArray[np.float64]:
+def by_scipy(family: UnivariateLeaves, ask: Callable[[Any], Any]) -> NDArray[np.float64]:
     """[levels, leaves, …] of whatever is asked of each distribution."""
     answers: list[list[Any]] = [[None] * family.num_leaves for _ in range(family.num_levels)]
     for level, leaf, distribution in every_leaf(family):
@@ -155,7 +162,7 @@ def log_densities(distribution: Any, x: NDArray[np.float64]) -> NDArray[np.float
     return np.asarray(distribution.logpmf(x) if discrete else distribution.logpdf(x), dtype=np.float64)
 
 
-def support(case: Case, family: Leaves) -> NDArray[np.float64]:
+def support(case: Case, family: UnivariateLeaves) -> NDArray[np.float64]:
     """Values that carry all the probability up to about 1e-12: a fine grid, or every value."""
     if isinstance(case.attribute, Categorical):
         return np.arange(len(case.attribute.categories), dtype=np.float64)
@@ -164,7 +171,7 @@ def support(case: Case, family: Leaves) -> NDArray[np.float64]:
     return np.linspace(low, high, 20_001) if case.continuous else np.arange(0.0, high + 1)
 
 
-def values(case: Case, family: Leaves) -> NDArray[np.float64]:
+def values(case: Case, family: UnivariateLeaves) -> NDArray[np.float64]:
     """A few dozen values from the middle and the tails of every leaf."""
     everything = support(case, family)
     tails = everything[:: max(1, len(everything) // 40)]

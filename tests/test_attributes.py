@@ -205,8 +205,9 @@ def test_an_encoded_column_is_numeric_and_flat() -> None:
         (lambda: Continuous("a", True), "attribute 'a': floor must be a positive number, got True"),
         (lambda: Continuous("a", "1"), "attribute 'a': floor must be a positive number, got '1'"),  # type: ignore[arg-type]
         (
-            lambda: Count("a", "gauss"),  # type: ignore[arg-type]
-            "attribute 'a': distribution must be 'poisson' or 'negative_binomial', got 'gauss'",
+            lambda: Count("a", "gauss"),
+            "attribute 'a': distribution must be 'poisson' or 'negative_binomial', got 'gauss'; "
+            "if another package brings it, import that package first",
         ),
         (lambda: Categorical("a", []), "attribute 'a': categories is empty; give at least one"),
         (lambda: Categorical("a", "CNO"), "attribute 'a': categories must be a sequence such as a list, got 'CNO'"),

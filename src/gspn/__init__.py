@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gspn.errors import GSPNError
     from gspn.graphs import GraphDataset, pack
     from gspn.graphs.stored import StoredGraph, store_graph
+    from gspn.hierarchy.aggregation import register_aggregation
     from gspn.imputation import Impute, TableImputer
     from gspn.models.gspn import GSPN
     from gspn.models.saving import load
@@ -49,6 +50,7 @@ _HOMES = {
     "graph_table": "gspn.convert.frames",
     "load": "gspn.models.saving",
     "pack": "gspn.graphs",
+    "register_aggregation": "gspn.hierarchy.aggregation",
     "store_graph": "gspn.graphs.stored",
     "to_arrays": "gspn.convert.arrays",
     "to_networkx": "gspn.convert.networkx",
@@ -82,6 +84,7 @@ __all__ = [
     "graph_table",
     "load",
     "pack",
+    "register_aggregation",
     "store_graph",
     "to_arrays",
     "to_networkx",

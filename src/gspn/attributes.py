@@ -31,7 +31,30 @@ FloatArray: TypeAlias = NDArray[np.float64]
 _LARGEST_COUNT = 2.0**53
 
 
-@dataclass(frozen=True)
+DISTRIBUTIONS: dict[str, list[str]] = {
+    "continuous": ["gaussian"],
+    "categorical": ["categorical"],
+    "binary": ["bernoulli"],
+    "count": ["poisson", "negative_binomial"],
+}
+"""By kind, the leaf families that an attribute may name, the usual one first (`gspn.circuits.register_leaf` adds)."""
+
+
+def _check_distribution(attribute: Any) -> None:
+    known = DISTRIBUTIONS[attribute.kind]
+    if attribute.distribution not in known:
+        raise InputError(
+            f"attribute {attribute.name!r}: distribution must be {' or '.join(map(repr, known))}, "
+            f"got {attribute.distribution!r}; if another package brings it, import that package first"
+        )
+
+
+def _is_usual(attribute: Any) -> bool:
+    usual: str = DISTRIBUTIONS[attribute.kind][0]
+    return bool(attribute.distribution == usual)
+
+
+@dataclass(frozen=True, repr=False)
 class _Typed:
     """What the kinds share. `_faulty` and the two conversions are each kind's own."""
 
@@ -42,6 +65,13 @@ class _Typed:
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"{type(self).__name__}: name must be a non-empty string, got {self.name!r}")
         object.__setattr__(self, "name", str(self.name))  # a numpy string would not survive repr
+        _check_distribution(self)
+
+    def __repr__(self) -> str:
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.kind != "count" and _is_usual(self):
+            del settings["distribution"]
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in settings.items())})"
 
     @property
     def detail(self) -> str:
@@ -131,15 +161,17 @@ class _Typed:
         return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Continuous(_Typed):
     """A real number.
 
     `floor` is the smallest standard deviation that a state may learn, in units of the column's own deviation. Without
     it a column with repeated values has unbounded likelihood: a state sits on one value and narrows for ever.
+    `distribution` is the family of its leaves.
     """
 
     floor: float = 1e-3
+    distribution: str = "gaussian"
     kind: ClassVar[str] = "continuous"
 
     def __post_init__(self) -> None:
@@ -151,19 +183,21 @@ class Continuous(_Typed):
 
     @property
     def detail(self) -> str:
-        """The floor."""
-        return f"floor {self.floor:g}"
+        """The floor, and the distribution where it is not the usual one."""
+        return f"floor {self.floor:g}" + ("" if self.distribution == "gaussian" else f", {self.distribution}")
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Categorical(_Typed):
     """One of finitely many named values; encoded as its position in `categories`."""
 
     categories: tuple[Scalar, ...]
+    distribution: str = "categorical"
     kind: ClassVar[str] = "categorical"
 
-    def __init__(self, name: str, categories: Iterable[Any]) -> None:
+    def __init__(self, name: str, categories: Iterable[Any], distribution: str = "categorical") -> None:
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "distribution", distribution)
         super().__post_init__()
         if isinstance(categories, (str, bytes, Mapping, Set)) or not isinstance(categories, Iterable):
             raise InputError(
@@ -217,10 +251,11 @@ class Categorical(_Typed):
         return self.categories[int(value)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Binary(_Typed):
     """True or false; encoded as 1 or 0."""
 
+    distribution: str = "bernoulli"
     kind: ClassVar[str] = "binary"
 
     def _encode(self, values: NDArray[Any] | list[Any]) -> FloatArray:
@@ -239,20 +274,12 @@ class Binary(_Typed):
         return bool(value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Count(_Typed):
     """A whole number from 0 on, without an upper end; `distribution` is the family of its leaves."""
 
-    distribution: Literal["poisson", "negative_binomial"] = "poisson"
+    distribution: str = "poisson"
     kind: ClassVar[str] = "count"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.distribution not in ("poisson", "negative_binomial"):
-            raise InputError(
-                f"attribute {self.name!r}: distribution must be 'poisson' or 'negative_binomial', "
-                f"got {self.distribution!r}"
-            )
 
     @property
     def detail(self) -> str:
@@ -281,6 +308,8 @@ KINDS: dict[str, type[Attribute]] = {kind.kind: kind for kind in (Continuous, Ca
 def to_json(attribute: Attribute) -> dict[str, Any]:
     """The attribute as plain JSON values."""
     settings = {field.name: getattr(attribute, field.name) for field in fields(attribute)}
+    if attribute.kind != "count" and _is_usual(attribute):
+        del settings["distribution"]  # as files were written when there was no other
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
     return {"kind": attribute.kind, **plain}
 

@@ -20,6 +20,7 @@ from torch_geometric.transforms import BaseTransform
 
 from gspn.attributes import Attribute, Binary, Schema
 from gspn.circuits.distributions import Table as Probabilities
+from gspn.circuits.given import distributions
 from gspn.columns import shorten
 from gspn.convert.files import Table, import_pandas
 from gspn.convert.ids import Vertices
@@ -29,8 +30,7 @@ from gspn.graphs import GraphDataset
 from gspn.models.arguments import check_choice
 from gspn.models.gspn import GSPN
 from gspn.queries.chunks import chunk_size
-from gspn.queries.conditional import roots
-from gspn.queries.missing import HOW
+from gspn.queries.missing import HOW, gaps_of
 
 _SPREAD = ("std", "probability", "low", "high")
 
@@ -278,8 +278,8 @@ def _spreads(model: GSPN, dataset: GraphDataset, x: Tensor, level: float) -> dic
     for batch in dataset.chunks(chunk_size(model.hierarchy)):
         missing = ~batch.observed
         vertices = missing.any(1).nonzero().squeeze(1)
-        given = roots(model.hierarchy, batch, vertices, missing[vertices])
-        for column, gaps, distribution in given.distributions(missing[vertices]):
+        given = gaps_of(model.hierarchy, batch, vertices)
+        for column, gaps, distribution in distributions(given, missing[vertices]):
             row = (first + vertices[gaps]).numpy()
             if distribution.attribute.kind != "continuous":
                 found["probability"][row, column] = distribution.log_prob(x[row, column]).exp()

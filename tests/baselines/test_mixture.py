@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from sklearn.mixture import GaussianMixture
 from torch_geometric.data import Data
 
 from gspn import GSPN, Binary, Categorical, Continuous, Count, Schema
 from gspn.baselines import Mixture
-from gspn.errors import InputError
 
 NUMBERS = Schema([Continuous("a"), Continuous("b"), Continuous("c")])
 MIXED = Schema([Continuous("a"), Categorical("k", ["u", "v", "w"]), Binary("t"), Count("n")])
@@ -128,7 +128,15 @@ def test_what_is_always_true_is_certain() -> None:
     assert probs.max() <= 1.0
 
 
-def test_negative_binomial_is_refused() -> None:
+def test_dispersions_are_the_likeliest() -> None:
+    """A single state: the mean is that of the counts, and no other dispersion explains them better."""
+    counts = np.random.default_rng(0).negative_binomial(2.0, 0.2, size=(3000, 1)).astype(float)
     schema = Schema([Count("degree", distribution="negative_binomial")])
-    with pytest.raises(InputError, match=r"'degree'.*poisson"):
-        Mixture(schema).fit(as_graphs(np.ones((5, 1))))
+    found = Mixture(schema, num_states=1).fit(as_graphs(counts)).model_.get_parameters()["leaves"]["degree"]
+    mean, dispersion = found["mean"].item(), found["dispersion"].item()
+    assert mean == pytest.approx(counts.mean(), rel=1e-9)
+
+    def likelihood(alpha: float) -> float:
+        return float(scipy.stats.nbinom(1 / alpha, 1 / (1 + alpha * mean)).logpmf(counts).sum())
+
+    assert all(likelihood(dispersion) > likelihood(dispersion * factor) for factor in (0.99, 0.999, 1.001, 1.01))

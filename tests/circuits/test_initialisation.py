@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.circuits import Leaf, Product, Sum, Unit, random_circuit
+from gspn.circuits.evidence import Evidence
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import GaussianLeaves, Leaves, leaves_for
 from gspn.circuits.templates import CompiledCircuit, NaiveBayes, Template, compile_template
@@ -171,7 +172,8 @@ def test_any_circuit_and_any_rows_start_finite(kind: str, missing: float, n: int
     assert all(torch.isfinite(p).all() for family in families for p in family.parameters())
     # And what follows from them, on rows that were not there.
     other = draw_rows(MIXED, 20, 0.2, seed=5)
-    log_densities = [f.log_density(f.natural(), column)[0] for f, column in zip(families, other.unbind(1), strict=True)]
+    columns = [Evidence(other).columns([column]) for column in range(len(families))]
+    log_densities = [f.log_prob(f.natural(), column)[0] for f, column in zip(families, columns, strict=True)]
     log_prior = torch.log_softmax(logits, -1).expand(20, -1, -1)
     log_value = template.log_value(template.join(log_densities), log_prior)
     log_value.sum().backward()

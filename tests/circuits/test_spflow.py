@@ -22,6 +22,7 @@ from torch import Tensor
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.circuits import Leaf, Sum, Unit
+from gspn.circuits.evidence import Evidence
 from gspn.circuits.leaves import GaussianLeaves, Leaves, leaves_for
 from gspn.circuits.templates import Template
 
@@ -49,7 +50,7 @@ def spflow_leaf(family: Leaves, column: int, leaf: int) -> SpflowModule:
         key: value.detach()[0, leaf].reshape(1, 1, 1, *value.shape[2:])
         for key, value in family.export(family.natural()).items()
     }
-    attribute, scope = family.attribute, Scope([column])
+    (attribute,), scope = family.scope, Scope([column])
     if isinstance(attribute, Continuous):
         return SpflowNormal(scope, loc=exported["mean"], scale=exported["std"])
     if isinstance(attribute, Categorical):
@@ -72,9 +73,9 @@ def spflow_circuit(root: Unit, schema: Schema, families: list[Leaves], prior: Te
         if id(unit) in made:
             return made[id(unit)]
         if isinstance(unit, Leaf):
-            column = schema.index(unit.attribute)
-            made[id(unit)] = spflow_leaf(families[column], column, counts[unit.attribute])
-            counts[unit.attribute] += 1
+            column = schema.index(unit.attributes[0])
+            made[id(unit)] = spflow_leaf(families[column], column, counts[unit.attributes[0]])
+            counts[unit.attributes[0]] += 1
         elif isinstance(unit, Sum):
             weights = next(sums)  # before the children: sums are numbered as they are written
             made[id(unit)] = SpflowSum([convert(child) for child in unit.children], weights=weights)
@@ -113,7 +114,8 @@ def test_log_likelihoods_are_spflows(name: str, missing: float) -> None:
     x = draw_rows(schema, 50, missing)
     assert bool(torch.isnan(x).any()) == (missing > 0)
     with torch.no_grad():
-        log_densities = [f.log_density(f.natural(), column)[0] for f, column in zip(families, x.unbind(1), strict=True)]
+        columns = [Evidence(x).columns([column]) for column in range(len(families))]
+        log_densities = [f.log_prob(f.natural(), column)[0] for f, column in zip(families, columns, strict=True)]
         ours = template.log_value(template.join(log_densities), log_prior.expand(50, -1, -1))
         theirs = spflow_circuit(template.structure, schema, families, log_prior[0].exp()).log_likelihood(x)
     assert theirs.dtype == torch.float64

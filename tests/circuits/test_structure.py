@@ -29,7 +29,7 @@ def shape(root: Unit) -> Any:
         number = numbers.setdefault(id(unit), len(numbers))
         if known:
             return number
-        what = unit.attribute if isinstance(unit, Leaf) else type(unit).__name__
+        what = unit.attributes[0] if isinstance(unit, Leaf) else type(unit).__name__
         return (number, what, *(describe(child) for child in unit.children))
 
     return describe(root)
@@ -106,7 +106,7 @@ def test_what_is_no_unit_is_refused() -> None:
         Product()
     with pytest.raises(CircuitError, match="child 1 of a Product must be a Sum, Product or Leaf, got 'b'"):
         Product(Leaf("a"), "b")  # type: ignore[arg-type]
-    with pytest.raises(CircuitError, match="Leaf takes the name of an attribute, got 3"):
+    with pytest.raises(CircuitError, match="Leaf takes the name of an attribute, or several, got 3"):
         Leaf(3)  # type: ignore[arg-type]
 
 
@@ -132,7 +132,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "leaf without attribute": ([{"kind": "leaf"}], "unit 0 .*not understood"),
     "leaf with children": ([{**LEAF, "children": []}], "unit 0 .*not understood"),
     "surplus key": ([LEAF, {"kind": "sum", "children": [0], "weights": [1]}], "unit 1 .*not understood.*weights"),
-    "attribute that is no name": ([{"kind": "leaf", "attribute": 3}], "Leaf takes the name of an attribute, got 3"),
+    "attribute that is no name": (
+        [{"kind": "leaf", "attribute": 3}],
+        "Leaf takes the name of an attribute, or several, got 3",
+    ),
     "no children": ([{"kind": "sum", "children": []}], "a Sum needs at least one child"),
     "child that comes later": ([LEAF, {"kind": "sum", "children": [0, 2]}, LEAF], "unit 1 .*does not come before"),
     "its own child": ([LEAF, {"kind": "sum", "children": [1]}], "unit 1 .*does not come before"),
@@ -186,7 +189,7 @@ def test_random_circuits_grow_with_depth_and_repetitions() -> None:
 
     def first_splits(root: Unit) -> set[frozenset[str]]:
         return {
-            frozenset(unit.attribute for unit in walk(product.children[0]) if isinstance(unit, Leaf))
+            frozenset(unit.attributes[0] for unit in walk(product.children[0]) if isinstance(unit, Leaf))
             for product in root.children
         }
 

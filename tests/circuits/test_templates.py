@@ -31,7 +31,7 @@ def by_definition(
     column = {
         id(unit): i
         for name in schema.names
-        for i, unit in enumerate(u for u in order if isinstance(u, Leaf) and u.attribute == name)
+        for i, unit in enumerate(u for u in order if isinstance(u, Leaf) and u.attributes == (name,))
     }
     nudges = torch.zeros(rows, template.num_sum_units, dtype=log_prior.dtype, requires_grad=True)
     done: dict[int, Tensor] = {}
@@ -41,7 +41,7 @@ def by_definition(
         if id(unit) in done:
             return done[id(unit)]
         if isinstance(unit, Leaf):
-            result = log_densities[schema.index(unit.attribute)][:, column[id(unit)]]
+            result = log_densities[schema.index(unit.attributes[0])][:, column[id(unit)]]
         elif isinstance(unit, Sum):
             j = number[id(unit)]
             branches[j] = torch.stack([value(child) for child in unit.children], dim=1) + log_prior[:, j]
@@ -170,7 +170,7 @@ def test_sums_and_leaves_are_numbered_as_written() -> None:
     assert [id(unit) for unit in template.sums] == [id(unit) for unit in written if isinstance(unit, Sum)]
     assert template.sums[0] is root
     for name, leaves in zip(SCHEMA.names, template.leaves_of, strict=True):
-        own = [unit for unit in written if isinstance(unit, Leaf) and unit.attribute == name]
+        own = [unit for unit in written if isinstance(unit, Leaf) and unit.attributes[0] == name]
         assert [id(leaf) for leaf in leaves] == [id(leaf) for leaf in own]
     assert template.leaf_counts == tuple(len(leaves) for leaves in template.leaves_of)
     assert template.leaf_counts[0] == 1 + C  # the shared leaf counts once

@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 from gspn.graphs import Batch, pack
 from gspn.graphs.echoes import echo_free
-from gspn.hierarchy.objectives import leave_one_out
+from gspn.hierarchy.roots import leave_one_out
 
 PLENTY = 10**6
 

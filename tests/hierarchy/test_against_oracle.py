@@ -12,7 +12,7 @@ import pytest
 import torch
 from oracle_cases import CASES, GRAPHS, HIDDEN, SHORTCUTS, TEMPLATES, make_case
 
-from gspn.hierarchy.objectives import leave_one_out
+from gspn.hierarchy.roots import leave_one_out
 
 TOLERANCE = 1e-9
 

@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 from gspn import Categorical, Schema
 from gspn.graphs import pack
 from gspn.graphs.batch import Batch
-from gspn.kernels.alike import ROUNDS, Rows, rows_alike
-from gspn.kernels.threads import Team, team
+from gspn.kernels.compiled.alike import ROUNDS, Rows, rows_alike
+from gspn.kernels.compiled.threads import Team, team
 
 LABEL = Schema([Categorical("label", ["a", "b", "c"])])
 
@@ -146,7 +146,7 @@ def test_values_and_gradients(types: int, threads: int, monkeypatch: pytest.Monk
     graphs: Any = (star(30), ([v % 3 for v in range(12)], clique), star(3), ([0, 1, 2], [(0, 1), (1, 2)]), ([], []))
     batch = batch_of(*graphs, types=types)
     model = random_model(LABEL, num_layers=5, num_states=6, num_edge_types=types).double()
-    monkeypatch.setattr("gspn.kernels.threads.WORTH_A_THREAD", 1)
+    monkeypatch.setattr("gspn.kernels.compiled.threads.WORTH_A_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     found: dict[str, list[torch.Tensor]] = {}
     for kernel in ("reference", "fast"):

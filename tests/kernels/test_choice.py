@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 from small_graphs import EVERY_KIND, draw_graphs
-from small_models import random_model, values_and_gradients
+from small_models import hand_made, random_model, values_and_gradients
 from torch import Tensor
 
 from gspn import GSPN
+from gspn.circuits import Evidence
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
-from gspn.hierarchy import hierarchy as hierarchy_module
-from gspn.kernels.choose import use_fast
-from gspn.kernels.distinct import distinct_rows
+from gspn.kernels.compiled.distinct import distinct_rows
+from gspn.kernels.registry import kernel_for
 
 
 @pytest.fixture(autouse=True)
@@ -29,29 +29,30 @@ def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GSPN_KERNEL", raising=False)
 
 
-def kernels_used(model: GSPN, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    used: list[str] = []
-    for name in ("fast", "reference"):
-        original = getattr(hierarchy_module, name)
-
-        def noted(*arguments: object, name: str = name, original: object = original) -> object:
-            used.append(name)
-            return original(*arguments)  # type: ignore[operator]
-
-        monkeypatch.setattr(hierarchy_module, name, noted)
-    model(batch)
-    return used
+def kernel_used(model: GSPN, batch: Batch) -> str:
+    hierarchy = model.hierarchy
+    climb = hierarchy.climb(Evidence(batch.visible), batch, hierarchy.prior(), hierarchy.transitions())
+    return kernel_for(climb).name
 
 
-def test_the_fast_kernel_is_the_default_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fast_kernel_is_the_default_on_the_cpu() -> None:
     model = random_model(EVERY_KIND)
-    assert kernels_used(model, model.collate(draw_graphs(2, seed=0)), monkeypatch) == ["fast"]
+    assert kernel_used(model, model.collate(draw_graphs(2, seed=0))) == "fast"
 
 
 def test_chosen_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model(EVERY_KIND)
     monkeypatch.setenv("GSPN_KERNEL", "reference")
-    assert kernels_used(model, model.collate(draw_graphs(2, seed=0)), monkeypatch) == ["reference"]
+    assert kernel_used(model, model.collate(draw_graphs(2, seed=0))) == "reference"
+
+
+def test_other_circuits_take_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(EVERY_KIND, template=hand_made(EVERY_KIND, 3))
+    batch = model.collate(draw_graphs(2, seed=0))
+    assert kernel_used(model, batch) == "reference"
+    monkeypatch.setenv("GSPN_KERNEL", "fast")
+    with pytest.raises(InputError, match="GSPN_KERNEL=fast: the fast kernel computes naive Bayes templates"):
+        model(batch)
 
 
 def test_an_unknown_kernel_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +72,13 @@ def test_an_unknown_kernel_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_where_the_fast_kernel_cannot_work(tensor: Tensor, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not use_fast(torch.zeros(2), tensor)
+    model = random_model(EVERY_KIND)
+    batch, hierarchy = model.collate(draw_graphs(2, seed=0)), model.hierarchy
+    climb = hierarchy.climb(Evidence(batch.visible), batch, tensor, hierarchy.transitions())
+    assert kernel_for(climb).name == "reference"
     monkeypatch.setenv("GSPN_KERNEL", "fast")
     with pytest.raises(InputError, match=f"GSPN_KERNEL=fast: the fast kernel {reason}"):
-        use_fast(torch.zeros(2), tensor)
+        kernel_for(climb)
 
 
 def test_transformations_of_torch_take_the_reference() -> None:
@@ -100,12 +104,15 @@ def test_transformations_of_torch_take_the_reference() -> None:
 def test_fast_by_name_is_refused_under_transformations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSPN_KERNEL", "fast")
 
-    def ask(tensor: Tensor) -> Tensor:
-        assert use_fast(tensor)
-        return tensor.sum()
+    model = random_model(EVERY_KIND)
+    batch, hierarchy = model.collate(draw_graphs(2, seed=0)), model.hierarchy
+
+    def ask(prior: Tensor) -> Tensor:
+        kernel_for(hierarchy.climb(Evidence(batch.visible), batch, prior, hierarchy.transitions()))
+        return prior.sum()
 
     with pytest.raises(InputError, match=r"the fast kernel cannot be transformed by torch\.func"):
-        torch.func.grad(ask)(torch.ones(3))
+        torch.func.grad(ask)(hierarchy.prior().detach())
 
 
 def large_case() -> tuple[GSPN, Batch]:

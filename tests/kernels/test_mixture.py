@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from gspn import Binary, Categorical, Schema
+from gspn.circuits.evidence import Evidence
 from gspn.circuits.leaves import leaves_for
 from gspn.circuits.templates import NaiveBayes, inputs_of
-from gspn.kernels.distinct import distinct_inputs
-from gspn.kernels.mixture import log_mixture
+from gspn.kernels.compiled.distinct import distinct_inputs
+from gspn.kernels.compiled.mixture import log_mixture
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 
@@ -62,7 +63,7 @@ def test_rows_of_a_table_stand_for_distinct_evidence(attribute: Categorical | Bi
     x[::7] = torch.nan
     template, family = NaiveBayes(Schema([attribute]), 4), leaves_for(attribute, 3, 4)
     naturals = [family.natural()]
-    inputs, number = distinct_inputs(template, [family], naturals, x)
+    inputs, number = distinct_inputs(template, [family], naturals, Evidence(x))
     at_rows = inputs if number is None else inputs[:, number.long()]
-    assert torch.equal(at_rows, inputs_of(template, [family], naturals, x))
+    assert torch.equal(at_rows, inputs_of(template, [family], naturals, Evidence(x)))
     assert number is None or inputs.shape[1] <= len(x) // 2

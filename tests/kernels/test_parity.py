@@ -18,9 +18,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn import GSPN, Categorical, Continuous, Schema
+from gspn.circuits.evidence import Evidence
 from gspn.graphs.batch import Batch
-from gspn.kernels.fast import fast
-from gspn.kernels.reference import reference
+from gspn.kernels.compiled.fast import fast
+from gspn.kernels.contract import Levels
+from gspn.kernels.reference import climb_inputs
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 
@@ -193,6 +195,14 @@ def kernel_inputs(batch: Batch, levels: int, states: int, kinds: int, dtype: tor
     return tuple(value.to(dtype).requires_grad_() for value in inputs)  # type: ignore[return-value]
 
 
+def reference(log_density: Tensor, evidence: Tensor, prior: Tensor, transitions: Tensor, batch: Batch) -> Levels:
+    """The reference's loop on densities of distinct evidence, with the paper's mean."""
+    hierarchy = GSPN(LABEL, 1 + len(transitions), prior.shape[1], num_edge_types=transitions.shape[1]).hierarchy
+    template = hierarchy.template
+    climb = hierarchy.climb(Evidence(batch.x[:, :1]), batch, prior, transitions)
+    return climb_inputs(template, log_density.index_select(1, evidence), climb.aggregate)
+
+
 def evidence_of(batch: Batch) -> Tensor:
     return torch.arange(batch.num_vertices) * 7 % 10
 
@@ -234,7 +244,7 @@ def test_gradients_are_derivatives(kinds: int) -> None:
 def test_divided_among_threads(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = prepare(CASES[name], torch.float64)
     theirs = outcome(model, batch, "reference", monkeypatch)
-    monkeypatch.setattr("gspn.kernels.threads.WORTH_A_THREAD", 10)
+    monkeypatch.setattr("gspn.kernels.compiled.threads.WORTH_A_THREAD", 10)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     ours = outcome(model, batch, "fast", monkeypatch)
     assert_alike(ours, theirs, TOLERANCE[torch.float64])

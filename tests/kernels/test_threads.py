@@ -16,8 +16,8 @@ from small_models import random_model, values_and_gradients
 from gspn import GSPN
 from gspn.graphs.assembly import compiled
 from gspn.graphs.batch import Batch
-from gspn.kernels import threads
-from gspn.kernels.threads import Team, parts, side_by_side, team
+from gspn.kernels.compiled import threads
+from gspn.kernels.compiled.threads import Team, parts, side_by_side, team
 
 
 @compiled

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from gspn import GSPN, Categorical, Continuous, Schema
 from gspn.hierarchy import hierarchy as hierarchy_module
-from gspn.kernels.fast import fast
+from gspn.kernels.compiled.fast import fast
 
 VERTICES, DEGREE = 20_000, 5
 SCHEMA = Schema([Categorical("label", ["a", "b", "c"]), Continuous("value")])

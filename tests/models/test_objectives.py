@@ -18,7 +18,6 @@ from gspn import GSPN, Categorical, GraphDataset, Schema
 from gspn.graphs.masks import FIXED, choose_vertices, hide_entries
 from gspn.hierarchy import Hierarchy
 from gspn.models.gspn import VALIDATION_ROOTS
-from gspn.queries import likelihood
 
 # ---- Graphs whose neighbours tell much about a vertex
 
@@ -93,7 +92,7 @@ def test_the_nll_uses_a_fixed_sample_of_2000_roots_where_there_are_more(monkeypa
     training, validation = draw_graphs(4, seed=4), draw_graphs(320, seed=5, missing=0.0)
     assert sum(data.num_nodes for data in validation) > VALIDATION_ROOTS == 2000
     asked: list[tuple[int, int]] = []  # (graph, vertex inside it)
-    original = likelihood.log_prob_hidden
+    original = Hierarchy.log_prob_hidden
     packed = gspn.pack(validation, EVERY_KIND)
     first = {tuple(data.x[0].tolist()): g for g, data in enumerate(validation)}
     assert len(first) == len(validation)
@@ -104,7 +103,7 @@ def test_the_nll_uses_a_fixed_sample_of_2000_roots_where_there_are_more(monkeypa
         asked.extend((first[tuple(batch.x[start[v]].tolist())], int(number[v])) for v in vertices)
         return original(hierarchy, batch, vertices, hidden)
 
-    monkeypatch.setattr(likelihood, "log_prob_hidden", spy)
+    monkeypatch.setattr(Hierarchy, "log_prob_hidden", spy)
     monkeypatch.setattr(GSPN, "_scores_to_keep", lambda *_: {})  # which asks about training vertices
     model = small_model(seed=11).double().fit(training, validation=validation, progress=False)
     assert len(asked) == len(set(asked)) == 2000

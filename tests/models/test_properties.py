@@ -7,7 +7,6 @@ rounding stays below 1e-12.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,10 @@ from torch_geometric.data import Data
 
 import gspn
 from gspn import GSPN, Binary, Categorical, Continuous, Count, Schema
-from gspn.circuits import random_circuit
+from gspn.circuits import Evidence, random_circuit
+from gspn.circuits.numerics import log_weight
+from gspn.circuits.templates import inputs_of
 from gspn.hierarchy import Evaluation, Hierarchy
-from gspn.kernels.levels import climb
 
 ROUNDING = 1e-12
 
@@ -333,10 +333,6 @@ def test_asking_changes_neither_graph_nor_model() -> None:
 # ---- Probabilities
 
 
-def posterior_at(hierarchy: Hierarchy, inputs: Tensor, level: int, log_prior: Tensor) -> Tensor:
-    return hierarchy.template.posterior(inputs[level], log_prior)
-
-
 @settings(max_examples=20)
 @given(seed=seeds, name=templates, levels=st.integers(1, 5), types=st.integers(1, 3))
 def test_every_prior_and_posterior_sums_to_one(seed: int, name: str, levels: int, types: int) -> None:
@@ -346,10 +342,12 @@ def test_every_prior_and_posterior_sums_to_one(seed: int, name: str, levels: int
         hierarchy = model.to(dtype).hierarchy
         batch = model.collate(draw_graphs(3, seed, missing=0.3, edge_types=types))
         evaluation = model(batch)
-        inputs = hierarchy.inputs(hierarchy.naturals(), batch.visible)
-        priors, posteriors = climb(
-            hierarchy.prior(), hierarchy.transitions(), batch, partial(posterior_at, hierarchy, inputs)
-        )
+        evidence = Evidence(batch.visible)
+        climb = hierarchy.climb(evidence, batch, hierarchy.prior(), hierarchy.transitions())
+        priors, posteriors = [], list[Tensor]()
+        for level, inputs in enumerate(inputs_of(climb.template, climb.families, climb.naturals, evidence)):
+            priors.append(climb.aggregate(level, posteriors[-1] if level else None, None).prior)
+            posteriors.append(climb.template.posterior(inputs, log_weight(priors[-1])))
         assert len(priors) == len(posteriors) == levels
         assert_close(torch.stack(posteriors, 1), evaluation.posteriors, tolerance)
         assert_close(priors[-1], evaluation.root_prior, tolerance)

@@ -23,7 +23,7 @@ from gspn import Categorical, SupervisedGSPN, datasets
 from gspn.benchmarks.measure import medians
 from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset
-from gspn.kernels.distinct import distinct_rows
+from gspn.kernels.compiled.distinct import distinct_rows
 
 NAMES = ("NCI1", "REDDIT-BINARY", "REDDIT-MULTI-5K", "COLLAB")
 THREADS = 2

@@ -6,7 +6,6 @@ the tables and weights come about is the business of whoever answers.
 
 from __future__ import annotations
 
-import copy
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -15,8 +14,7 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical
-from gspn.circuits.leaves import BernoulliLeaves, CategoricalLeaves, Leaves, Natural
-from gspn.circuits.mixture_shape import gaussian_entropy, gaussian_mode, sum_over_counts
+from gspn.circuits.components import Components
 from gspn.columns import is_number, shorten, tensor_to_array
 from gspn.errors import InputError
 
@@ -87,21 +85,20 @@ class Table:
 
 
 class Mixture:
-    """n mixtures of the same leaves of a continuous or count attribute."""
+    """n mixtures of leaves of a continuous or count attribute."""
 
-    def __init__(self, leaves: Leaves, natural: Natural, log_weights: Tensor) -> None:
-        """`natural` has one level of C leaves, `log_weights` is [n, C]."""
-        self.attribute = leaves.attribute
-        # Copies: what has been answered must not change when the model is trained anew.
-        self._leaves = copy.copy(leaves)
-        self._natural = {name: value.detach().cpu().double().clone() for name, value in natural.items()}
+    def __init__(self, components: Components, log_weights: Tensor) -> None:
+        """`log_weights` is [n, C]."""
+        self.attribute = components.attribute
+        self._components = components
         self._log_weights = log_weights.detach().cpu().double()
 
     def __len__(self) -> int:
         return len(self._log_weights)
 
     def __getitem__(self, rows: int | slice | Tensor) -> Mixture:
-        return Mixture(self._leaves, self._natural, self._log_weights[several(rows, len(self))])
+        chosen = several(rows, len(self))
+        return Mixture(self._components[chosen], self._log_weights[chosen])
 
     def __repr__(self) -> str:
         return f"Mixture({len(self)} distributions of {self.attribute!r})"
@@ -114,18 +111,18 @@ class Mixture:
     def log_prob(self, values: Any) -> Tensor:
         """[n] log-density of one value a row, or of the same value in all rows; 0 where it is missing."""
         x = encoded(self.attribute, values, len(self))
-        log_density = self._leaves.log_density(self._natural, x)[0]
+        log_density = self._components.log_density(x)
         return torch.logsumexp(self._log_weights + log_density, dim=-1).masked_fill(torch.isnan(x), 0.0)
 
     @property
     def mean(self) -> Tensor:
-        return self.weights @ self._leaves.mean(self._natural)[0]
+        return _averaged(self.weights, self._components.mean())
 
     @property
     def variance(self) -> Tensor:
         """[n] by the law of total variance, centred, so that nothing large cancels."""
-        means, mean = self._leaves.mean(self._natural), self.mean
-        within = self.weights @ self._leaves.variance(self._natural)[0]
+        means, mean = self._components.mean(), self.mean
+        within = _averaged(self.weights, self._components.variance())
         return within + (self.weights * (means - mean[:, None]).square()).sum(-1)
 
     @property
@@ -134,40 +131,26 @@ class Mixture:
 
         The highest density may be that of a narrow leaf with little weight: a mode is no typical value.
         """
-        if self.attribute.kind == "count":
-            of_leaves = self._leaves.mode(self._natural)[0]
-            return self._over_counts(int(of_leaves.min()), int(of_leaves.max()))[0]
-        return gaussian_mode(self.weights, *self._gaussians())
+        return self._components.mode(self.weights)
 
     @property
     def entropy(self) -> Tensor:
         """[n] in nats. Of counts: summed; of a continuous attribute: differential, by quadrature, right to 1e-7."""
-        if self.attribute.kind == "count":
-            last = int(self._leaves.quantile(self._natural, 1 - 1e-15)[0].max())
-            return self._over_counts(0, last)[1]
-        return gaussian_entropy(self.weights, *self._gaussians())
-
-    def _gaussians(self) -> tuple[Tensor, Tensor]:
-        return self._leaves.mean(self._natural)[0], self._leaves.variance(self._natural)[0].sqrt()
-
-    def _over_counts(self, first: int, last: int) -> tuple[Tensor, Tensor]:
-        return sum_over_counts(
-            self.weights, lambda values: self._leaves.log_density(self._natural, values)[0].exp(), first, last
-        )
+        return self._components.entropy(self.weights)
 
     def cumulative(self, values: Any) -> Tensor:
         """[n] probability of at most the value."""
         return self._cumulative(encoded(self.attribute, values, len(self)))
 
     def _cumulative(self, x: Tensor) -> Tensor:
-        return (self.weights * self._leaves.cumulative(self._natural, x)[0]).sum(-1)
+        return (self.weights * self._components.cumulative(x)).sum(-1)
 
     def quantile(self, q: float) -> Tensor:
         """[n] the smallest value whose cumulative probability is at least q."""
         _check_share("q", q)
-        of_leaves = self._leaves.quantile(self._natural, q)[0]
+        of_leaves = self._components.quantile(q)
         # A mixture's quantile lies between those of its leaves.
-        low, high = of_leaves.min().expand(len(self)), of_leaves.max().expand(len(self))
+        low, high = of_leaves.amin(1).expand(len(self)), of_leaves.amax(1).expand(len(self))
         whole = self.attribute.kind == "count"
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -189,22 +172,28 @@ class Mixture:
         if not n or not len(self):
             return torch.zeros(n, len(self), dtype=torch.float64)
         state = torch.multinomial(self.weights, n, replacement=True, generator=generator).T
-        draws = [self._leaves.sample(self._natural, len(self), generator)[:, 0].gather(1, k[:, None]) for k in state]
+        draws = [self._components.sample(len(self), generator).gather(1, k[:, None]) for k in state]
         return torch.stack(draws).squeeze(-1)
 
 
 Distribution: TypeAlias = Table | Mixture
 
 
-def mix(leaves: Leaves, natural: Natural, log_weights: Tensor) -> Distribution:
-    """The distributions with the given weights [n, C] over one level of C leaves."""
-    if isinstance(leaves, CategoricalLeaves | BernoulliLeaves):
-        log_probs = natural["log_probs"][0].detach().cpu().double()
-        weights = torch.log_softmax(log_weights.detach().cpu().double(), dim=-1)
-        # Category by category: all at once would need room for n · C · K numbers.
-        columns = [torch.logsumexp(weights + of_category, dim=-1) for of_category in log_probs.unbind(-1)]
-        return Table(leaves.attribute, torch.stack(columns, dim=-1))
-    return Mixture(leaves, natural, log_weights)
+def mix(components: Components, log_weights: Tensor) -> Distribution:
+    """The distributions with the given weights [n, C] over the components."""
+    attribute = components.attribute
+    if not isinstance(attribute, Categorical | Binary):
+        return Mixture(components, log_weights)
+    weights = torch.log_softmax(log_weights.detach().cpu().double(), dim=-1)
+    codes = len(attribute.categories) if isinstance(attribute, Categorical) else 2
+    # Category by category: all at once would need room for n · C · K numbers.
+    columns = [torch.logsumexp(weights + of_code, dim=-1) for of_code in components.log_probs(codes)]
+    return Table(attribute, torch.stack(columns, dim=-1))
+
+
+def _averaged(weights: Tensor, values: Tensor) -> Tensor:
+    """[n] Σ weights · values, whose rows [n or 1, C] may be shared."""
+    return weights @ values[0] if len(values) == 1 else (weights * values).sum(-1)
 
 
 def encoded(attribute: Attribute, values: Any, rows: int) -> Tensor:

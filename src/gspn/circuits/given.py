@@ -1,7 +1,7 @@
 """Templates given evidence: n of them, one a row, each with mixing weights and observed entries of its own.
 
-From here come the distributions of entries that are not in the evidence, alone (`Given.distribution`) or several
-together (`Joint`), for any template. Where the mixing weights come from is the business of whoever asks.
+From here come the distributions of entries that are not in the evidence, alone (`distribution`) or several together
+(`Joint`), for any template. Where the mixing weights come from is the business of whoever asks.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical
+from gspn.circuits.components import Components
 from gspn.circuits.distributions import Distribution, check_draws, encoded, mix, several
+from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves import Leaves, Natural
-from gspn.circuits.templates import Template, inputs_of
+from gspn.circuits.templates import Template, inputs_of, silent
 from gspn.errors import InputError
 
 _NUMBERS_AT_ONCE = 10_000_000
@@ -29,6 +31,40 @@ _LARGEST_TABLE = 10_000
 """Combinations of values that a joint mode is searched among."""
 
 
+class Roots(Protocol):
+    """n distributions over the attributes of a vertex, one a row, each given evidence of its own.
+
+    `Given` is a template with its mixing weights; several models that answer as one are another.
+    """
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """In the order of the evidence's columns."""
+
+    @property
+    def evidence(self) -> Evidence: ...
+
+    @property
+    def numbers_per_row(self) -> int:
+        """How much a row takes, to bound the memory of many draws."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice | Tensor) -> Roots: ...
+
+    def having(self, evidence: Evidence) -> Roots:
+        """The same rows with other evidence."""
+
+    def log_value(self) -> Tensor:
+        """[n] log-probability of the evidence."""
+
+    def components(self, columns: Sequence[int]) -> list[tuple[Components, Tensor]]:
+        """Components of each attribute and their log-weights [n, C] given the evidence, which must not hold it."""
+
+    def draw(self, wanted: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """[n, d] the evidence with the `wanted` entries [n, d] drawn, jointly within a row."""
+
+
 @dataclass(frozen=True, eq=False)
 class Given:
     """n templates with evidence, in double precision, on the CPU; copies, which no later training changes."""
@@ -36,70 +72,94 @@ class Given:
     template: Template
     families: tuple[Leaves, ...]
     naturals: tuple[Natural, ...]
-    """One level of leaves for every attribute."""
+    """One level of leaves for every scope."""
     log_prior: Tensor
     """[n, S, C] mixing weights"""
-    x: Tensor
-    """[n, d] evidence in users' units, NaN where there is none"""
+    evidence: Evidence
+    """[n, d]"""
+    context: Context | None = None
+    """What the rows have received, where leaves ask for it"""
 
     @classmethod
     def of(
-        cls, template: Template, families: Sequence[Leaves], naturals: Sequence[Natural], log_prior: Tensor, x: Tensor
+        cls,
+        template: Template,
+        families: Sequence[Leaves],
+        naturals: Sequence[Natural],
+        log_prior: Tensor,
+        evidence: Evidence,
+        context: Context | None = None,
     ) -> Given:
         doubles = [{name: value.detach().cpu().double().clone() for name, value in one.items()} for one in naturals]
-        frozen = tuple(copy.copy(family) for family in families)
-        return cls(template, frozen, tuple(doubles), log_prior.detach().cpu().double(), x.detach().cpu().double())
+        # Everything learned is in the natural parameters; what a family keeps beside them, it keeps in buffers.
+        frozen = tuple(copy.deepcopy(f) if any(True for _ in f.buffers()) else copy.copy(f) for f in families)
+        received = None if context is None else context.to(dtype=torch.float64)
+        given = evidence.to(dtype=torch.float64)
+        return cls(template, frozen, tuple(doubles), log_prior.detach().cpu().double(), given, received)
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        found: dict[int, Attribute] = {}
+        for family, scope in zip(self.families, self.template.scopes, strict=True):
+            found.update(zip(scope, family.scope, strict=True))
+        return tuple(found[column] for column in sorted(found))
+
+    @property
+    def numbers_per_row(self) -> int:
+        return self.log_prior[0:1].numel()
 
     def __len__(self) -> int:
-        return len(self.x)
+        return len(self.evidence)
 
     def __getitem__(self, rows: slice | Tensor) -> Given:
-        return replace(self, log_prior=self.log_prior[rows], x=self.x[rows])
+        received = None if self.context is None else self.context[rows]
+        return replace(self, log_prior=self.log_prior[rows], evidence=self.evidence[rows], context=received)
 
-    def having(self, x: Tensor) -> Given:
-        """The same templates with other evidence."""
-        return replace(self, x=x)
+    def having(self, evidence: Evidence) -> Given:
+        return replace(self, evidence=evidence)
 
     def log_value(self) -> Tensor:
-        """[n] log-probability of the evidence."""
         parts = [part.template.log_value(part._inputs(), part.log_prior) for part in self._parts()]
-        return torch.cat(parts).masked_fill(torch.isnan(self.x).all(1), 0.0)
+        return torch.cat(parts).masked_fill(silent(self.families, self.evidence), 0.0)
 
-    def distribution(self, column: int) -> Distribution:
-        """The distribution of an attribute given the evidence, which must not hold it."""
-        return self._mixed(column, self._leaf_log_weights())
-
-    def distributions(self, wanted: Tensor) -> Iterator[tuple[int, Tensor, Distribution]]:
-        """Of every `wanted` entry [n, d] given the evidence, which must not hold it: column, rows, distributions."""
+    def components(self, columns: Sequence[int]) -> list[tuple[Components, Tensor]]:
         weights = self._leaf_log_weights()
-        for column in range(len(self.families)):
-            rows = wanted[:, column].nonzero().squeeze(1)
-            if len(rows):
-                yield column, rows, self._mixed(column, weights)[rows]
+        return [self._components(column, weights) for column in columns]
 
-    def _leaf_log_weights(self) -> list[list[Tensor]]:
-        return [part.template.leaf_log_weights(part._inputs(), part.log_prior) for part in self._parts()]
+    def _leaf_log_weights(self) -> list[Tensor]:
+        """By scope [n, leaves]."""
+        parts = [part.template.leaf_log_weights(part._inputs(), part.log_prior) for part in self._parts()]
+        return [torch.cat(of_scope) for of_scope in zip(*parts, strict=True)]
 
-    def _mixed(self, column: int, weights: list[list[Tensor]]) -> Distribution:
-        return mix(self.families[column], self.naturals[column], torch.cat([part[column] for part in weights]))
+    def _components(self, column: int, weights: list[Tensor]) -> tuple[Components, Tensor]:
+        parts, log_weights = [], []
+        for family, natural, scope, own in zip(
+            self.families, self.naturals, self.template.scopes, weights, strict=True
+        ):
+            if column in scope:
+                columns = self.evidence.columns(scope)
+                parts.append(family.conditional(natural, scope.index(column), columns, self.context))
+                log_weights.append(own)
+        return Components(parts), torch.cat(log_weights, dim=-1)
 
     def draw(self, wanted: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """[n, d] the evidence with the `wanted` entries [n, d] drawn, jointly within a row."""
         parts, start = [], 0
         for part in self._parts(max(self.template.leaf_counts)):
-            x, mask = part.x.clone(), wanted[start : start + len(part)]
+            x, mask = part.evidence.x.clone(), wanted[start : start + len(part)]
             leaves = part.template.draw_leaves(part._inputs(), part.log_prior, generator)
-            for column, (family, natural, leaf) in enumerate(zip(self.families, self.naturals, leaves, strict=True)):
-                rows = mask[:, column].nonzero().squeeze(1)
-                if len(rows):
-                    draws = family.sample(natural, len(rows), generator)[:, 0]
-                    x[rows, column] = draws.gather(1, leaf[rows, None]).squeeze(1)
+            for family, natural, scope, leaf in zip(
+                self.families, self.naturals, self.template.scopes, leaves, strict=True
+            ):
+                own = mask[:, scope] & (leaf >= 0)[:, None]  # another scope may have the attribute in this row
+                evidence = part.evidence.columns(scope)
+                found = family.draw(natural, leaf.clamp_min(0), own, evidence, part.context, generator)
+                x[:, scope] = torch.where(own, found, x[:, scope])
             parts.append(x)
             start += len(part)
         return torch.cat(parts)
 
     def _inputs(self) -> Tensor:
-        return inputs_of(self.template, self.families, self.naturals, self.x)[0]
+        return inputs_of(self.template, self.families, self.naturals, self.evidence, self.context)[0]
 
     def _parts(self, more: int = 0) -> Iterator[Given]:
         """Rows in pieces; at least one, so that an answer about no rows has a shape."""
@@ -107,12 +167,25 @@ class Given:
         return (self[start : start + step] for start in range(0, max(len(self), 1), step))
 
 
+def distribution(roots: Roots, column: int) -> Distribution:
+    """The distribution of an attribute given the evidence, which must not hold it."""
+    return mix(*roots.components([column])[0])
+
+
+def distributions(roots: Roots, wanted: Tensor) -> Iterator[tuple[int, Tensor, Distribution]]:
+    """Of every `wanted` entry [n, d] given the evidence, which must not hold it: column, rows, distributions."""
+    columns = wanted.any(0).nonzero().squeeze(1).tolist()
+    for column, (components, log_weights) in zip(columns, roots.components(columns), strict=True):
+        rows = wanted[:, column].nonzero().squeeze(1)
+        yield column, rows, mix(components[rows], log_weights[rows])
+
+
 class Joint:
     """n joint distributions of several attributes, one a row; their order is that of `names`."""
 
-    def __init__(self, given: Given, names: Sequence[str]) -> None:
+    def __init__(self, given: Roots, names: Sequence[str]) -> None:
         self._given = given
-        attributes = [family.attribute for family in given.families]
+        attributes = given.attributes
         known = [attribute.name for attribute in attributes]
         self.names = tuple(names)
         self._columns = [known.index(name) for name in names]
@@ -134,13 +207,13 @@ class Joint:
         """
         filled = self._filled(values)
         # Differences of logarithms; exactly 0 where nothing is asked.
-        asked = ~torch.isnan(filled[:, self._columns]).all(1)
+        asked = filled.known[:, self._columns].any(1)
         return (self._given.having(filled).log_value() - self._given.log_value()).where(asked, 0.0)
 
     def marginal(self, name: str | Sequence[str]) -> Distribution | Joint:
         """The distribution of one of the attributes; a list of names gives their joint."""
         if isinstance(name, str):
-            return self._given.distribution(self._column(name))
+            return distribution(self._given, self._column(name))
         for one in name:
             self._column(one)
         return Joint(self._given, name)
@@ -156,7 +229,7 @@ class Joint:
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """[n, rows, k] joint draws, encoded, in the order of `names`."""
         check_draws(n)
-        wanted = torch.zeros(self._given.x.shape, dtype=torch.bool)
+        wanted = torch.zeros(self._given.evidence.x.shape, dtype=torch.bool)
         wanted[:, self._columns] = True
         return draw_many(self._given, wanted, n, generator)[..., self._columns]
 
@@ -185,13 +258,14 @@ class Joint:
             best, mode = torch.where(better, log_prob, best), torch.where(better[:, None], values, mode)
         return mode
 
-    def _filled(self, values: Mapping[str, Any] | Tensor) -> Tensor:
-        x = self._given.x.clone()
+    def _filled(self, values: Mapping[str, Any] | Tensor) -> Evidence:
+        evidence = self._given.evidence
+        x = evidence.x.clone()
         if isinstance(values, Mapping):
             for name, value in values.items():
                 column = self._column(name)
-                x[:, column] = encoded(self._given.families[column].attribute, value, len(self))
-            return x
+                x[:, column] = encoded(self._given.attributes[column], value, len(self))
+            return evidence.having(x)
         if not isinstance(values, Tensor) or values.shape != (len(self), len(self.names)):
             found = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise InputError(
@@ -206,13 +280,14 @@ class Joint:
         return self._columns[self.names.index(name)]
 
 
-def draw_many(given: Given, wanted: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
+def draw_many(given: Roots, wanted: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
     """[n, rows, d] the evidence with the wanted entries drawn n times."""
+    x = given.evidence.x
     if not n or not len(given):
-        return given.x.expand(n, *given.x.shape).clone()
+        return x.expand(n, *x.shape).clone()
     rows, draws = torch.arange(len(given)), []
-    at_once = max(1, _NUMBERS_AT_ONCE // given.log_prior.numel())
+    at_once = max(1, _NUMBERS_AT_ONCE // (len(given) * given.numbers_per_row))
     for first in range(0, n, at_once):
         again = rows.repeat(min(at_once, n - first))
-        draws.append(given[again].draw(wanted[again], generator).reshape(-1, *given.x.shape))
+        draws.append(given[again].draw(wanted[again], generator).reshape(-1, *x.shape))
     return torch.cat(draws)

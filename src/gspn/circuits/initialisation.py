@@ -6,12 +6,14 @@ rows to every child. For naive Bayes these are clusters of the whole table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from gspn.attributes import Continuous, Count, Schema
+from gspn.attributes import Schema
 from gspn.circuits.clusters import cluster
-from gspn.circuits.leaves import GaussianLeaves, Leaves
+from gspn.circuits.leaves import Leaves
 from gspn.circuits.structure import Leaf, Product, Sum, Unit, bottom_up, walk
 from gspn.circuits.templates import Template
 
@@ -22,29 +24,33 @@ _FLAT_NOISE = 0.1
 
 
 def initialise(
-    template: Template, leaves: list[Leaves], schema: Schema, x: Tensor, num_states: int, generator: torch.Generator
+    template: Template, leaves: Sequence[Leaves], schema: Schema, x: Tensor, num_states: int, generator: torch.Generator
 ) -> Tensor:
     """Set all leaves from rows x [n, d] (users' units, NaN = missing); gives the sum units' priors as logits [S, C]."""
     if len(x) > MAX_ROWS:
         x = x[torch.randperm(len(x), generator=generator)[:MAX_ROWS]]
-    dealt, logits = _deal(template.structure, schema, leaves, x, num_states, generator)
-    for column, family in enumerate(leaves):
+    features = _features(template, leaves, x)
+    dealt, logits = _deal(template.structure, schema, features, x, num_states, generator)
+    for scope, family in zip(template.scopes, leaves, strict=True):
         own = [
             leaf
             for leaf in walk(template.structure)
-            if isinstance(leaf, Leaf) and leaf.attribute == schema[column].name
+            if isinstance(leaf, Leaf) and sorted(map(schema.index, leaf.attributes)) == list(scope)
         ]
-        values = [x[dealt[id(leaf)], column] for leaf in own]
-        family.initialise([group[~torch.isnan(group)] for group in values], generator)
+        family.start([x[dealt[id(leaf)]][:, list(scope)] for leaf in own], generator)
     return logits
 
 
 def _deal(
-    root: Unit, schema: Schema, leaves: list[Leaves], x: Tensor, num_states: int, generator: torch.Generator
+    root: Unit,
+    schema: Schema,
+    features: dict[tuple[int, ...], Tensor],
+    x: Tensor,
+    num_states: int,
+    generator: torch.Generator,
 ) -> tuple[dict[int, Tensor], Tensor]:
     """Rows for every leaf, and the log-shares of every sum's children. The first parent deals to a shared unit."""
-    features = _features(schema, leaves, x)
-    scopes = _scopes(root, schema)
+    covered = _scopes(root, schema)
     rows = {id(root): torch.arange(len(x))}
     logits = []
     for unit in walk(root):
@@ -53,9 +59,9 @@ def _deal(
             for child in unit.children:
                 rows.setdefault(id(child), mine)
         elif isinstance(unit, Sum):
-            columns = [c for c in scopes[id(unit)] if c in features]
-            if columns and len(mine):
-                table = torch.stack([features[c][mine] for c in columns], dim=1)
+            own = [features[scope][mine] for scope in features if set(scope) <= covered[id(unit)]]
+            if own and len(mine):
+                table = torch.cat(own, dim=1)
                 share = cluster(table, num_states, generator)
                 counts = torch.bincount(share, minlength=num_states).double()
                 logits.append(torch.log(counts + 1) - torch.log(counts.sum() + num_states))
@@ -69,25 +75,22 @@ def _deal(
     return rows, torch.stack(logits)
 
 
-def _features(schema: Schema, leaves: list[Leaves], x: Tensor) -> dict[int, Tensor]:
-    """Columns to cluster by, each of deviation about 1: continuous ones standardised, counts on a log scale."""
-    features = {}
-    for column, (attribute, family) in enumerate(zip(schema, leaves, strict=True)):
-        if isinstance(attribute, Continuous) and isinstance(family, GaussianLeaves):
-            features[column] = family.standardised(x[:, column])
-        elif isinstance(attribute, Count):
-            log_count = torch.log1p(x[:, column])
-            known = log_count[~torch.isnan(log_count)]
-            spread = known.std(correction=0) if len(known) else torch.tensor(0.0)
-            features[column] = log_count / torch.where(spread > 0, spread, 1.0)
+def _features(template: Template, leaves: Sequence[Leaves], x: Tensor) -> dict[tuple[int, ...], Tensor]:
+    """By scope, columns to cluster by, each of deviation about 1; those of an attribute count once."""
+    features, taken = {}, set[int]()
+    for scope, family in zip(template.scopes, leaves, strict=True):
+        found = None if taken & set(scope) else family.features(x[:, list(scope)])
+        if found is not None:
+            features[scope] = found
+            taken |= set(scope)
     return features
 
 
-def _scopes(root: Unit, schema: Schema) -> dict[int, list[int]]:
-    scopes: dict[int, list[int]] = {}
+def _scopes(root: Unit, schema: Schema) -> dict[int, set[int]]:
+    scopes: dict[int, set[int]] = {}
     for unit in bottom_up(root):
         if isinstance(unit, Leaf):
-            scopes[id(unit)] = [schema.index(unit.attribute)]
+            scopes[id(unit)] = set(map(schema.index, unit.attributes))
         else:
-            scopes[id(unit)] = sorted({column for child in unit.children for column in scopes[id(child)]})
+            scopes[id(unit)] = {column for child in unit.children for column in scopes[id(child)]}
     return scopes

@@ -1,13 +1,15 @@
-"""Modes and entropies of mixtures, which have no formula: n mixtures with weights [n, C] of the same C leaves.
+"""Modes and entropies of mixtures, which have no formula: n mixtures with weights [n, C] of C leaves.
 
-That the leaves are shared is what makes it cheap: their densities on a grid are computed once, and a matrix product
-gives those of all mixtures. Deterministic, in float64, in bounded memory.
+Where Gaussian leaves are shared by all rows, their densities on a grid are computed once, and a matrix product gives
+those of all mixtures; leaves of any other shape, or of each row's own, are searched and integrated row by row.
+Deterministic, in float64, in bounded memory.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -27,7 +29,65 @@ _TOPS = 4
 """Tops of the grid that are climbed; where more are within a per cent of the highest, one of these may be missed."""
 
 _CLIMBS = 100
+_SECTIONS = 90
+"""Golden sections of an interval around a top: more than float64 has digits."""
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _MOST_COUNTS = 2**24
+
+
+ENTROPY_STEPS = torch.arange(-_REACH, _REACH + 1, dtype=torch.float64)
+"""Deviations around a Gaussian leaf between which its density is integrated."""
+
+LogDensities: TypeAlias = Callable[[slice, Tensor], Tensor]
+"""(rows, places [rows, P]) → log-densities [rows, P, C] of every leaf"""
+
+
+def continuous_mode(weights: Tensor, log_densities: LogDensities, breaks: Tensor) -> Tensor:
+    """[n] the place of the highest density: the highest few tops among the breakpoints, each searched to its end.
+
+    `breaks` [n or 1, …] are places around the leaves, dense enough for every top to show.
+    """
+    modes = []
+    for rows, grid in _grids(weights, breaks):
+        log_weights = weights[rows].log()
+
+        def height(places: Tensor, rows: slice = rows, log_weights: Tensor = log_weights) -> Tensor:
+            return torch.logsumexp(log_weights[:, None, :] + log_densities(rows, places), dim=-1)
+
+        density = height(grid)
+        inner = density[:, 1:-1]
+        top = (inner >= density[:, :-2]) & (inner >= density[:, 2:])
+        tops = inner.masked_fill(~top, -torch.inf).topk(min(_TOPS, inner.shape[1]), dim=1).indices
+        low, high = grid.gather(1, tops), grid.gather(1, tops + 2)
+        for _ in range(_SECTIONS):
+            left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+            better = height(left) > height(right)
+            low, high = torch.where(better, low, left), torch.where(better, right, high)
+        place = (low + high) / 2
+        modes.append(place.gather(1, height(place).argmax(1, keepdim=True)).squeeze(1))
+    return torch.cat(modes) if modes else weights.new_zeros(0)
+
+
+def continuous_entropy(weights: Tensor, log_densities: LogDensities, breaks: Tensor) -> Tensor:
+    """[n] −∫ p log p, by Gauss–Legendre quadrature between the breakpoints [n or 1, …] of all leaves."""
+    nodes, node_weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(_NODES))
+    entropies = []
+    for rows, grid in _grids(weights, breaks, _NODES):
+        half = grid.diff(dim=1)[..., None] / 2
+        points = (grid[:, :-1, None] + half * (1 + nodes)).flatten(1)
+        log_density = torch.logsumexp(weights[rows].log()[:, None, :] + log_densities(rows, points), dim=-1)
+        entropies.append(-(log_density.exp() * log_density.clamp_min(-1e4) * (half * node_weights).flatten(1)).sum(1))
+    return torch.cat(entropies) if entropies else weights.new_zeros(0)
+
+
+def _grids(weights: Tensor, breaks: Tensor, each: int = 1) -> Iterator[tuple[slice, Tensor]]:
+    """Rows in pieces, with their sorted breakpoints [rows, B]."""
+    places = breaks.flatten(1)
+    step = max(1, _NUMBERS_AT_ONCE // (each * places.shape[1] * weights.shape[1]))
+    for start in range(0, len(weights), step):
+        rows = slice(start, start + step)
+        own = places if len(places) == 1 else places[rows]
+        yield rows, own.sort(dim=1).values.expand(len(weights[rows]), -1)
 
 
 def gaussian_mode(weights: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -89,7 +149,7 @@ def _look(log_weights: Tensor, place: Tensor, mean: Tensor, std: Tensor) -> tupl
 def gaussian_entropy(weights: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """[n] −∫ p log p, by Gauss–Legendre quadrature between breakpoints at whole deviations of every leaf."""
     mean = mean - mean.mean()
-    breaks, _ = _on_grid(mean, std, torch.arange(-_REACH, _REACH + 1, dtype=torch.float64))
+    breaks, _ = _on_grid(mean, std, ENTROPY_STEPS)
     nodes, node_weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(_NODES))
     half = breaks.diff()[:, None] / 2
     points = (breaks[:-1, None] + half * (1 + nodes)).flatten()
@@ -116,7 +176,10 @@ def _densities(places: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 def sum_over_counts(
     weights: Tensor, leaf_probs: Callable[[Tensor], Tensor], first: int, last: int
 ) -> tuple[Tensor, Tensor]:
-    """[n] the most likely count from `first` to `last`, and −Σ p log p over them; `leaf_probs` gives [values, C]."""
+    """[n] the most likely count from `first` to `last`, and −Σ p log p over them.
+
+    `leaf_probs` gives [1, values, C] where all rows share the leaves, else [n, values, C].
+    """
     if last - first >= _MOST_COUNTS:
         raise InputError(
             f"counts reach {last:g}, too many to go through one by one; a continuous attribute (their logarithm, say) "
@@ -126,7 +189,9 @@ def sum_over_counts(
     at_once = max(1, _NUMBERS_AT_ONCE // max(1, *weights.shape))
     for start in range(first, last + 1, at_once):
         values = torch.arange(start, min(start + at_once, last + 1), dtype=torch.float64)
-        probs = weights @ leaf_probs(values).T
+        of_leaves = leaf_probs(values)
+        shared = len(of_leaves) == 1
+        probs = weights @ of_leaves[0].T if shared else torch.einsum("nc,nvc->nv", weights, of_leaves)
         highest, place = probs.max(1)
         mode = torch.where(highest > best, values[place], mode)
         best = torch.maximum(best, highest)

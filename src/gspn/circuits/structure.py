@@ -26,15 +26,18 @@ class Unit:
 
 
 class Leaf(Unit):
-    """One distribution of one attribute per level."""
+    """One distribution per level of an attribute, or of several attributes together."""
 
-    def __init__(self, attribute: str) -> None:
-        if not isinstance(attribute, str):
-            raise CircuitError(f"Leaf takes the name of an attribute, got {attribute!r}")
-        self.attribute = attribute
+    def __init__(self, *attributes: str) -> None:
+        for attribute in attributes or (None,):
+            if not isinstance(attribute, str):
+                raise CircuitError(f"Leaf takes the name of an attribute, or several, got {attribute!r}")
+        if len(set(attributes)) < len(attributes):
+            raise CircuitError(f"Leaf names an attribute twice: {attributes!r}")
+        self.attributes = attributes
 
     def __repr__(self) -> str:
-        return f"Leaf({self.attribute!r})"
+        return f"Leaf({', '.join(map(repr, self.attributes))})"
 
 
 class _Inner(Unit):
@@ -84,13 +87,13 @@ def bottom_up(root: Unit) -> list[Unit]:
     return order
 
 
-def naive_bayes(schema: Schema, num_states: int) -> Sum:
-    """The default template written as a circuit: one sum over products of leaves."""
-    return Sum(*(_factorised(schema.names) for _ in range(num_states)))
+def naive_bayes(schema: Schema, num_states: int, scopes: Sequence[tuple[str, ...]] | None = None) -> Sum:
+    """The default template written as a circuit: one sum over products of leaves, each over one of the scopes."""
+    return Sum(*(_factorised(scopes or [(name,) for name in schema.names]) for _ in range(num_states)))
 
 
-def _factorised(names: Sequence[str]) -> Unit:
-    leaves = [Leaf(name) for name in names]
+def _factorised(scopes: Sequence[tuple[str, ...]]) -> Unit:
+    leaves = [Leaf(*names) for names in scopes]
     return leaves[0] if len(leaves) == 1 else Product(*leaves)
 
 
@@ -114,7 +117,7 @@ def random_circuit(schema: Schema, num_states: int, depth: int = 2, repetitions:
 
     def region(names: list[str], depth: int) -> list[Unit]:
         if depth == 0 or len(names) == 1:
-            return [_factorised(names) for _ in range(num_states)]
+            return [_factorised([(name,) for name in names]) for _ in range(num_states)]
         products = partition(names, depth)
         return [Sum(*products) for _ in range(num_states)]
 
@@ -138,7 +141,10 @@ def circuit_to_json(root: Unit) -> list[dict[str, Any]]:
     for unit in bottom_up(root):
         number[id(unit)] = len(listed)
         if isinstance(unit, Leaf):
-            listed.append({"kind": "leaf", "attribute": unit.attribute})
+            named = (
+                {"attribute": unit.attributes[0]} if len(unit.attributes) == 1 else {"attributes": [*unit.attributes]}
+            )
+            listed.append({"kind": "leaf", **named})
         else:
             kind = "sum" if isinstance(unit, Sum) else "product"
             listed.append({"kind": kind, "children": [number[id(child)] for child in unit.children]})
@@ -157,6 +163,8 @@ def circuit_from_json(listed: Sequence[Mapping[str, Any]]) -> Unit:
             raise CircuitError(f"unit {i} of the stored circuit is not understood: {entry!r}")
         if kind == "leaf" and set(entry) == {"kind", "attribute"}:
             units.append(Leaf(entry["attribute"]))
+        elif kind == "leaf" and set(entry) == {"kind", "attributes"} and isinstance(entry["attributes"], list):
+            units.append(Leaf(*entry["attributes"]))
         elif kind in inner and set(entry) == {"kind", "children"}:
             children = entry["children"]
             if not isinstance(children, list) or not all(type(c) is int and 0 <= c < i for c in children):

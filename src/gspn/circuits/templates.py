@@ -6,7 +6,7 @@ log-densities that are already zero where an attribute is missing, which margina
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import Schema
+from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves import Leaves, Natural
 from gspn.circuits.structure import Leaf, Sum, Unit, bottom_up, naive_bayes, walk
 
@@ -23,11 +24,13 @@ class Template(Protocol):
 
     structure: Unit
     num_sum_units: int
+    scopes: tuple[tuple[int, ...], ...]
+    """Sets of columns that leaves are over, in ascending order; an attribute may be in several."""
     leaf_counts: tuple[int, ...]
-    """Number of leaves of each attribute, in schema order."""
+    """Number of leaves of each scope."""
 
     def join(self, log_densities: Sequence[Tensor]) -> Tensor:
-        """Per-attribute leaf log-densities [..., leaves] → the template's inputs [..., K]."""
+        """Leaf log-densities [..., leaves] of each scope → the template's inputs [..., K]."""
 
     def log_value(self, inputs: Tensor, log_prior: Tensor) -> Tensor:
         """[N, K], [N, S, C] → [N] log-probability of the evidence."""
@@ -36,28 +39,49 @@ class Template(Protocol):
         """[N, K], [N, S, C] → [N, S, C] posterior of every sum unit."""
 
     def leaf_log_weights(self, inputs: Tensor, log_prior: Tensor) -> list[Tensor]:
-        """For every attribute [N, leaves]: log-probability, given the evidence, that each leaf is its distribution.
+        """For every scope [N, leaves]: log-probability, given the evidence, that each leaf is its distribution.
 
-        An attribute that is not in the evidence is distributed as the mixture of its leaves with these weights.
+        An attribute that is not in the evidence is distributed as the mixture of all its leaves with these weights.
         """
 
     def draw_leaves(self, inputs: Tensor, log_prior: Tensor, generator: torch.Generator | None) -> list[Tensor]:
-        """For every attribute [N]: one leaf each, drawn jointly given the evidence."""
+        """For every scope [N]: one leaf, drawn jointly given the evidence, or -1 where none of the scope is reached."""
 
 
-def inputs_of(template: Template, families: Sequence[Leaves], naturals: Sequence[Natural], x: Tensor) -> Tensor:
-    """[levels, N, K] inputs of a template from entries x [N, d], levels as in `naturals`."""
-    columns = zip(families, naturals, x.unbind(1), strict=True)
-    return template.join([family.log_density(natural, column) for family, natural, column in columns])
+def inputs_of(
+    template: Template,
+    families: Sequence[Leaves],
+    naturals: Sequence[Natural],
+    evidence: Evidence,
+    context: Context | None = None,
+) -> Tensor:
+    """[levels, N, K] inputs of a template from evidence [N, d], levels as in `naturals`; one with a context."""
+    scopes = zip(families, naturals, template.scopes, strict=True)
+    return template.join(
+        [family.log_prob(natural, evidence.columns(scope), context) for family, natural, scope in scopes]
+    )
+
+
+def silent(families: Sequence[Leaves], evidence: Evidence) -> Tensor:
+    """[N] True where evidence says nothing at all, so that its probability is exactly 1, which rounding would miss."""
+    silent = torch.isnan(evidence.x).all(1)
+    if any(family.gaps == "informative" for family in families):
+        silent = silent & ~evidence.missing.any(1)
+    return silent
 
 
 class NaiveBayes:
     """One sum over products of leaves: log p(x | i) is the sum of the attributes' log-densities."""
 
-    def __init__(self, schema: Schema, num_states: int) -> None:
-        self.structure: Unit = naive_bayes(schema, num_states)
+    def __init__(self, schema: Schema, num_states: int, together: Collection[tuple[str, ...]] = ()) -> None:
+        """`together` are the sets of attributes that have a leaf in common; the others have one each."""
+        taken = {name for names in together for name in names}
+        alone = [(name,) for name in schema.names if name not in taken]
+        self.scopes = _in_order(schema, [*alone, *together])
+        names = [tuple(schema.names[column] for column in scope) for scope in self.scopes]
+        self.structure: Unit = naive_bayes(schema, num_states, names)
         self.num_sum_units = 1
-        self.leaf_counts = (num_states,) * len(schema)
+        self.leaf_counts = (num_states,) * len(self.scopes)
 
     def join(self, log_densities: Sequence[Tensor]) -> Tensor:
         total = log_densities[0]
@@ -94,9 +118,10 @@ class CompiledCircuit:
 
     def __init__(self, structure: Unit, schema: Schema) -> None:
         self.structure = structure
+        leaves = [unit for unit in walk(structure) if isinstance(unit, Leaf)]
+        self.scopes = _in_order(schema, {unit.attributes for unit in leaves})
         self.leaves_of = tuple(
-            tuple(unit for unit in walk(structure) if isinstance(unit, Leaf) and unit.attribute == name)
-            for name in schema.names
+            tuple(leaf for leaf in leaves if _in_order(schema, [leaf.attributes])[0] == scope) for scope in self.scopes
         )
         self.leaf_counts = tuple(len(leaves) for leaves in self.leaves_of)
         self.sums = tuple(unit for unit in walk(structure) if isinstance(unit, Sum))
@@ -147,11 +172,12 @@ class CompiledCircuit:
             drawn = _draw(logits.flatten(0, 1), generator).reshape(*logits.shape[:2], 1)
             return torch.full_like(logits, -torch.inf).scatter(-1, drawn, 0.0)
 
-        # Every sum has chosen one child, so one leaf of each attribute is reached.
-        return [reached.argmax(-1) for reached in self._descend(inputs, log_prior, choose)]
+        # Every sum has chosen one child, so one leaf of each attribute is reached, and of some scopes none.
+        found = self._descend(inputs, log_prior, choose)
+        return [reached.argmax(-1).masked_fill((reached == -torch.inf).all(-1), -1) for reached in found]
 
     def _descend(self, inputs: Tensor, log_prior: Tensor, choose: Callable[[Tensor], Tensor]) -> list[Tensor]:
-        """By attribute [N, leaves] the log-flow from the root, which every sum divides among its children.
+        """By scope [N, leaves] the log-flow from the root, which every sum divides among its children.
 
         `choose` turns logits [N, units, C] into log-shares. In log space, unlike `_downward`: a leaf that is all but
         ruled out by the evidence may still be the only one that can explain what is asked.
@@ -225,6 +251,13 @@ def _draw(logits: Tensor, generator: torch.Generator | None) -> Tensor:
     return torch.multinomial(torch.softmax(logits, dim=-1), 1, generator=generator).squeeze(1)
 
 
-def compile_template(structure: Unit | None, schema: Schema, num_states: int) -> Template:
-    """The template for a checked structure; None is naive Bayes."""
-    return NaiveBayes(schema, num_states) if structure is None else CompiledCircuit(structure, schema)
+def compile_template(
+    structure: Unit | None, schema: Schema, num_states: int, together: Collection[tuple[str, ...]] = ()
+) -> Template:
+    """The template for a checked structure; None is naive Bayes, with leaves over the sets of attributes `together`."""
+    return NaiveBayes(schema, num_states, together) if structure is None else CompiledCircuit(structure, schema)
+
+
+def _in_order(schema: Schema, scopes: Collection[tuple[str, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Scopes as columns, ascending within and among themselves."""
+    return tuple(sorted({tuple(sorted(map(schema.index, names))) for names in scopes}))

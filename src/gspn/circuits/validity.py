@@ -20,9 +20,10 @@ def check_circuit(root: Unit, schema: Schema, num_states: int) -> None:
     for unit in bottom_up(root):
         name = names[id(unit)]
         if isinstance(unit, Leaf):
-            if unit.attribute not in schema:
-                raise CircuitError(f"{name}: the schema has no attribute '{unit.attribute}', only {schema.names}")
-            scopes[id(unit)] = frozenset([unit.attribute])
+            for attribute in unit.attributes:
+                if attribute not in schema:
+                    raise CircuitError(f"{name}: the schema has no attribute '{attribute}', only {schema.names}")
+            scopes[id(unit)] = frozenset(unit.attributes)
             continue
         below = [scopes[id(child)] for child in unit.children]
         if isinstance(unit, Sum):
@@ -70,7 +71,7 @@ def _names(root: Unit) -> dict[int, str]:
     names: dict[int, str] = {}
     for unit in walk(root):
         kind = type(unit).__name__
-        what = f" ('{unit.attribute}')" if isinstance(unit, Leaf) else ""
+        what = f" ({', '.join(map(repr, unit.attributes))})" if isinstance(unit, Leaf) else ""
         names[id(unit)] = f"{kind} {counts.get(kind, 0)}{what}"
         counts[kind] = counts.get(kind, 0) + 1
     return names

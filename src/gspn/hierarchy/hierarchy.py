@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gspn.attributes import Schema
+from gspn.circuits.evidence import Context, Evidence
+from gspn.circuits.given import Given
 from gspn.circuits.initialisation import initialise
-from gspn.circuits.leaves import GaussianLeaves, Leaves, Natural, leaves_for
-from gspn.circuits.leaves.contract import as_mapping, as_numbers, at_level, with_level
+from gspn.circuits.leaves import Leaves, Natural, at_level, with_level
+from gspn.circuits.leaves.contract import as_mapping, as_numbers
+from gspn.circuits.leaves.registry import context_width, family_name, has_context, leaves_for
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.structure import Unit
-from gspn.circuits.templates import NaiveBayes, Template, compile_template, inputs_of
+from gspn.circuits.templates import Template, compile_template, inputs_of, silent
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
+from gspn.hierarchy.aggregation import Messages, aggregation_named
 from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
-from gspn.kernels.choose import use_fast
-from gspn.kernels.contract import Levels
-from gspn.kernels.distinct import distinct_inputs
-from gspn.kernels.fast import fast
-from gspn.kernels.levels import climb_circuit
-from gspn.kernels.reference import reference
+from gspn.hierarchy.roots import leave_one_out, log_prob_missing, roots_after, roots_of
+from gspn.kernels.contract import Climb, Levels, Received
+from gspn.kernels.registry import kernel_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +35,10 @@ class Evaluation:
 
     levels: Levels
     """Priors and posteriors as the kernel gives them"""
-    visible: Tensor
-    """[N, d] the evidence"""
+    evidence: Evidence
+    """[N, d] what the pass has seen"""
+    families: Sequence[Leaves]
+    """Of the hierarchy, which know whether a gap is evidence"""
     vertex_ptr: Tensor
     """[G + 1] graph g owns the vertices vertex_ptr[g] … vertex_ptr[g + 1] - 1"""
     with_hidden: Tensor | None = None
@@ -49,7 +52,8 @@ class Evaluation:
     @property
     def log_visible(self) -> Tensor:
         """[N] log P(visible entries of v | tree below the root); equals log_likelihood where nothing is hidden."""
-        return where_any(self.levels.at_vertices(self.levels.log_value), self.visible)
+        quiet = silent(self.families, self.evidence)
+        return self.levels.at_vertices(self.levels.log_value).masked_fill(quiet, 0.0)
 
     @property
     def posteriors(self) -> Tensor:
@@ -64,14 +68,23 @@ class Evaluation:
     @property
     def root_log_prior(self) -> Tensor:
         """[N, S, C] log-prior of the root's sum units."""
-        return log_weight(self.root_prior)
+        found = self.levels.root_log_prior
+        return log_weight(self.root_prior) if found is None else self.levels.at_vertices(found)
+
+    @property
+    def root_context(self) -> Context | None:
+        """What the roots have received, where leaves depend on it."""
+        found = self.levels.root_context
+        if found is None or self.levels.row_of is None:
+            return found
+        return found[self.levels.row_of]
 
     @property
     def graph_sums(self) -> Tensor:
         """[G, L, S, C] posteriors summed over the vertices of each graph."""
         if self.levels.graph_sums is not None:
             return self.levels.graph_sums
-        graph = torch.repeat_interleave(self.vertex_ptr.diff(), output_size=len(self.visible))
+        graph = torch.repeat_interleave(self.vertex_ptr.diff(), output_size=len(self.evidence))
         # In double precision: a graph may have a million vertices.
         posteriors = self.posteriors
         sums = posteriors.new_zeros(len(self.vertex_ptr) - 1, *posteriors.shape[1:], dtype=torch.float64)
@@ -94,24 +107,44 @@ class Hierarchy(nn.Module):
         template: Unit | None = None,
         shortcut: str | None = None,
         num_edge_types: int = 1,
+        aggregation: str = "mean",
+        leaves: Mapping[tuple[str, ...], str] | None = None,
     ) -> None:
+        """`leaves` names the families of some attributes, or sets of attributes, by their names in schema order."""
         super().__init__()
         self.schema = schema
         self.num_layers = num_layers
         self.num_states = num_states
         self.num_edge_types = num_edge_types
         self.shortcut = shortcut
-        self.template: Template = compile_template(template, schema, num_states)
+        chosen = dict(leaves or {})
+        together = [names for names in chosen if len(names) > 1]
+        self.template: Template = compile_template(template, schema, num_states, together)
         sums = self.template.num_sum_units
         own_levels = num_layers if shortcut is None else num_layers - 1
-        self.leaves = nn.ModuleList(
-            leaves_for(attribute, own_levels, count)
-            for attribute, count in zip(schema, self.template.leaf_counts, strict=True)
-        )
+        self.leaves = nn.ModuleList()
+        for scope, count in zip(self.template.scopes, self.template.leaf_counts, strict=True):
+            attributes = [schema[column] for column in scope]
+            family = family_name(attributes, chosen)
+            width = context_width(list(schema)) if has_context(family) else 0
+            self.leaves.append(leaves_for(attributes, own_levels, count, family=family, context_width=width))
+        self.aggregation = aggregation_named(aggregation)(num_layers, num_edge_types, sums, num_states)
+        self.aggregation_name = aggregation
         self.raw_prior = nn.Parameter(0.1 * torch.randn(sums, num_states))
         self.raw_transitions = nn.Parameter(torch.randn(num_layers - 1, num_edge_types, sums, num_states, num_states))
         if shortcut == "learned":
             self.raw_shortcut = nn.Parameter(torch.zeros(num_layers - 1))
+        self._check_shortcut()
+
+    def _check_shortcut(self) -> None:
+        """Families that have no rule for a shortcut refuse it, and so does a context, which the root has by itself."""
+        if self.shortcut is None:
+            return
+        for family in self.families:
+            if family.context_width:
+                raise InputError(f"a shortcut cannot be combined with leaves of {family.named()} that have a context")
+        with torch.no_grad():
+            self.naturals()
 
     # Parameters in their natural form.
 
@@ -146,34 +179,77 @@ class Hierarchy(nn.Module):
 
     def forward(self, batch: Batch) -> Evaluation:
         batch = batch.to(self.raw_prior.device)
-        naturals, visible = self.naturals(), batch.visible
-        levels = self._climb(naturals, visible, batch)
-        with_hidden = None
-        if batch.hidden is not None:
-            everything = self.inputs([at_level(natural, -1) for natural in naturals], batch.x)
-            root_prior = levels.at_vertices(levels.root_prior)
-            log_value = self.template.log_value(everything[0], log_weight(root_prior))
-            with_hidden = where_any(log_value, batch.x)
-        return Evaluation(levels, visible, batch.vertex_ptr, with_hidden)
+        climb = self.climb(Evidence(batch.visible, batch.hidden), batch, self.prior(), self.transitions())
+        levels = kernel_for(climb).climb(climb)
+        evaluation = Evaluation(levels, climb.evidence, climb.families, batch.vertex_ptr)
+        if batch.hidden is None:
+            return evaluation
+        everything = self.root_log_value(evaluation, climb.naturals, Evidence(batch.x))
+        return replace(evaluation, with_hidden=everything)
 
-    def _climb(self, naturals: list[Natural], visible: Tensor, batch: Batch) -> Levels:
-        prior, transitions = self.prior(), self.transitions()
-        if not isinstance(self.template, NaiveBayes):
-            return climb_circuit(self.template, self.inputs(naturals, visible), prior, transitions, batch)
-        if not use_fast(prior, transitions, visible):
-            return reference(self.inputs(naturals, visible), None, prior, transitions, batch)
-        log_density, evidence = distinct_inputs(self.template, self.families, naturals, visible)
-        return fast(log_density, evidence, prior, transitions, batch)
+    def climb(self, evidence: Evidence, batch: Batch, prior: Tensor, transitions: Tensor) -> Climb:
+        """What a kernel has to compute: the levels on a batch, given evidence [N, d] of its vertices."""
+        known: list[Tensor] = []
 
-    def inputs(self, naturals: list[Natural], x: Tensor) -> Tensor:
-        """[levels, N, K] inputs of the template, levels as in `naturals`."""
-        return inputs_of(self.template, self.families, naturals, x)
+        def aggregate(level: int, posterior: Tensor | None, expectation: Tensor | None) -> Received:
+            if not known:  # the same for all levels, and not needed by every kernel
+                known.extend([prior.expand(batch.num_vertices, *prior.shape), batch.target, batch.in_degree])
+            if posterior is None:
+                return Received(known[0])
+            received: Received = self.aggregation(
+                Messages(posterior, expectation, level, transitions[level - 1], batch, *known)
+            )
+            return received
+
+        name = self.aggregation_name
+        return Climb(
+            self.template, self.families, self.naturals(), evidence, prior, transitions, batch, name, aggregate
+        )
+
+    def root_log_value(self, evaluation: Evaluation, naturals: Sequence[Natural], evidence: Evidence) -> Tensor:
+        """[N] log-probability of other evidence at the roots than that which the pass has seen."""
+        root = [at_level(natural, -1) for natural in naturals]
+        inputs = inputs_of(self.template, self.families, root, evidence, evaluation.root_context)
+        log_value = self.template.log_value(inputs[0], evaluation.root_log_prior)
+        return log_value.masked_fill(silent(self.families, evidence), 0.0)
+
+    # What questions need (`queries.contract.Answering`).
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.raw_prior.dtype
+
+    @property
+    def numbers_per_vertex(self) -> int:
+        return self.num_layers * self.template.num_sum_units * self.num_states
+
+    @torch.no_grad()
+    def roots(self, batch: Batch, vertices: Tensor, hidden: Tensor) -> Given:
+        return roots_of(self, batch, vertices, hidden)
+
+    @torch.no_grad()
+    def roots_after(self, batch: Batch, vertices: Tensor) -> Given:
+        return roots_after(self, batch, vertices)
+
+    @torch.no_grad()
+    def log_likelihood(self, batch: Batch, vertices: Tensor) -> Tensor:
+        likelihood: Tensor = self(batch).log_likelihood
+        return likelihood[vertices.to(likelihood.device)]
+
+    @torch.no_grad()
+    def log_prob_hidden(self, batch: Batch, vertices: Tensor, hidden: Tensor | None = None) -> Tensor:
+        pieces = list(leave_one_out(self, batch, vertices, hidden))
+        return torch.cat(pieces) if pieces else self.raw_prior.new_zeros(0)
+
+    @torch.no_grad()
+    def log_prob_missing(self, batch: Batch, truth: Tensor) -> Tensor:
+        return log_prob_missing(self, batch, truth)
 
     # Starting points.
 
     def set_units(self, x: Tensor) -> None:
         """Take the units of continuous columns from rows x [n, d]; every attribute must be observed somewhere."""
-        take_units(self.families, x, "attribute", "at every vertex")
+        take_units(self.families, self.template.scopes, x, "attribute", "at every vertex")
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Start afresh from rows x [n, d]: leaves and priors from the data, transitions at random."""
@@ -224,26 +300,17 @@ class Hierarchy(nn.Module):
         leaves, units = as_mapping("'leaves'", exported["leaves"]), as_mapping("'units'", exported.get("units", {}))
         rows = assign_leaves(self.families, leaves, units, self.num_layers, fitted)
         for family in self.families:
-            self._check_root(family, rows[family.attribute.name])
+            self._check_root(family, rows[family.key])
 
     def _check_root(self, family: Leaves, given: Natural) -> None:
         """With a shortcut the root's leaves follow from the others; given ones must not say otherwise."""
         weights = self.shortcut_weights()
-        if weights is None:
+        if weights is None or any(len(value) < self.num_layers for value in given.values()):
             return
-        for key, combined in family.export(family.combine(family.natural(), weights)).items():
-            if len(given[key]) == self.num_layers:
-                # Compared in units of the data: nothing is near or far by itself.
-                center = family.center if isinstance(family, GaussianLeaves) and key == "mean" else 0.0
-                spread = family.spread if isinstance(family, GaussianLeaves) else 1.0
-                theirs, ours = (given[key][-1] - center) / spread, (combined[0] - center) / spread
-                if not torch.allclose(theirs, ours, rtol=1e-4, atol=1e-4):
-                    raise InputError(
-                        f"leaves of '{family.attribute.name}': '{key}' of the root is combined from the other levels "
-                        f"by the shortcut and cannot be set otherwise; give levels 0 … {self.num_layers - 2} only"
-                    )
-
-
-def where_any(log_value: Tensor, x: Tensor) -> Tensor:
-    """Log-values, exactly 0 where x has no entries, which rounding of the weights would miss."""
-    return log_value.masked_fill(torch.isnan(x).all(1), 0.0)
+        combined = family.export(family.combine(family.natural(), weights))
+        key = family.unlike({key: value[-1:] for key, value in given.items()}, combined)
+        if key is not None:
+            raise InputError(
+                f"leaves of {family.named()}: '{key}' of the root is combined from the other levels "
+                f"by the shortcut and cannot be set otherwise; give levels 0 … {self.num_layers - 2} only"
+            )

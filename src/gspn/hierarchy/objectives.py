@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from gspn.graphs.batch import Batch
-from gspn.graphs.echoes import echo_free
 from gspn.graphs.masks import choose_vertices, hide_entries
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.hierarchy.readout import SupervisedHierarchy, labels_of
+from gspn.hierarchy.roots import leave_one_out
 
 OBJECTIVES = ("pseudo", "masked", "leave_one_out")
 
@@ -83,22 +83,3 @@ def _leave_one_out(hierarchy: Hierarchy, batch: Batch, chosen: Tensor) -> Iterat
     roots = chosen.nonzero().squeeze(1)
     for log_prob in leave_one_out(hierarchy, batch, roots):
         yield -log_prob.sum(), len(log_prob)
-
-
-COPIES_AT_ONCE = 200_000
-"""Private copies evaluated in one go: bounds memory; the results do not depend on it."""
-
-
-def leave_one_out(
-    hierarchy: Hierarchy, batch: Batch, roots: Tensor, hidden: Tensor | None = None, budget: int = COPIES_AT_ONCE
-) -> Iterator[Tensor]:
-    """log P(hidden entries of each root | everything else), each root's entries hidden in its own tree only.
-
-    `hidden` [R, d] says which entries of each root are asked for; by default all. Roots are answered in order, in
-    pieces.
-    """
-    if hidden is None:
-        hidden = torch.ones(len(roots), batch.x.shape[1], dtype=torch.bool)
-    for extended, position in echo_free(batch, roots, hidden, hierarchy.num_layers, budget):
-        log_hidden: Tensor = hierarchy(extended).log_hidden
-        yield log_hidden[position.to(log_hidden.device)]

@@ -6,47 +6,41 @@ kind is checked and set.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gspn.circuits.leaves import GaussianLeaves, Leaves, Natural
+from gspn.circuits.leaves import Leaves, Natural
 from gspn.circuits.leaves.contract import as_mapping, as_numbers
 from gspn.circuits.numerics import log_positive
 from gspn.errors import InputError
 
 
-def take_units(families: Sequence[Leaves], x: Tensor, what: str, where: str) -> None:
-    """Take the units of continuous columns from rows x [n, d]; every column must be observed somewhere.
+def take_units(families: Sequence[Leaves], scopes: Sequence[tuple[int, ...]], x: Tensor, what: str, where: str) -> None:
+    """Take the units of families from the columns of rows x [n, d]; every column must be observed somewhere.
 
     `what` and `where` name columns and rows in messages.
     """
-    for family, column in zip(families, x.unbind(1), strict=True):
-        name, known = family.attribute.name, column[~torch.isnan(column)]
-        if not len(known):
-            raise InputError(f"{what} '{name}' is missing {where}; nothing can be learned of it")
-        if isinstance(family, GaussianLeaves):
-            family.standardise(known)
-            if not math.isfinite(family.spread):
-                largest = known[known.abs().argmax()].item()
-                raise InputError(f"{what} '{name}': values as large as {largest:g} cannot be squared")
+    for family, scope in zip(families, scopes, strict=True):
+        for attribute, column in zip(family.scope, scope, strict=True):
+            if bool(torch.isnan(x[:, column]).all()):
+                raise InputError(f"{what} '{attribute.name}' is missing {where}; nothing can be learned of it")
+        try:
+            family.set_units(x[:, list(scope)])
+        except InputError as error:
+            raise InputError(f"{what} {error}") from None
 
 
-def export_leaves(families: Sequence[Leaves], naturals: Sequence[Natural]) -> dict[str, Natural]:
-    pairs = zip(families, naturals, strict=True)
-    return {family.attribute.name: family.export(natural) for family, natural in pairs}
+def export_leaves(families: Sequence[Leaves], naturals: Sequence[Natural]) -> dict[str | tuple[str, ...], Natural]:
+    """By attribute, or by several that have leaves in common."""
+    return {family.key: family.export(natural) for family, natural in zip(families, naturals, strict=True)}
 
 
 def export_units(families: Sequence[Leaves]) -> dict[str, Tensor]:
-    """[centre, spread] by continuous attribute."""
-    return {
-        family.attribute.name: torch.tensor([family.center, family.spread], dtype=torch.float64)
-        for family in families
-        if isinstance(family, GaussianLeaves)
-    }
+    """[centre, spread] by attribute, for those that are measured in units of the data."""
+    return {name: units for family in families for name, units in family.units().items()}
 
 
 def assign_probabilities(raw: Tensor, name: str, value: Any) -> None:
@@ -62,40 +56,24 @@ def assign_probabilities(raw: Tensor, name: str, value: Any) -> None:
 
 
 def assign_leaves(
-    families: Sequence[Leaves], leaves: Mapping[str, Any], units: Mapping[str, Any], num_levels: int, fitted: bool
-) -> dict[str, Natural]:
+    families: Sequence[Leaves], leaves: Mapping[Any, Any], units: Mapping[Any, Any], num_levels: int, fitted: bool
+) -> dict[str | tuple[str, ...], Natural]:
     """Set leaves by attribute; gives what was given, checked.
 
     `num_levels` rows may be given also where a family has fewer of its own: with a shortcut the root's row follows from
     the others.
     """
-    names = [family.attribute.name for family in families]
-    if set(leaves) != set(names):
-        raise InputError(f"'leaves' must have the attributes {names}, got {sorted(map(str, leaves))}")
-    continuous = [family.attribute.name for family in families if isinstance(family, GaussianLeaves)]
-    if not set(units) <= set(continuous):
-        raise InputError(f"'units' are for the continuous attributes {continuous}, got {sorted(map(str, units))}")
+    keys = [family.key for family in families]
+    if set(leaves) != set(keys):
+        raise InputError(f"'leaves' must have the attributes {keys}, got {sorted(map(str, leaves))}")
+    measured = list(export_units(families))
+    if not set(units) <= set(measured):
+        raise InputError(f"'units' are for the continuous attributes {measured}, got {sorted(map(str, units))}")
     checked = {}
     for family in families:
-        name = family.attribute.name
-        values = as_mapping(f"leaves of '{name}'", leaves[name])
-        given = checked[name] = family.check_exported(values, family.num_levels, num_levels)
-        if isinstance(family, GaussianLeaves):
-            _set_units(family, given, units.get(name), fitted)
+        values = as_mapping(f"leaves of {family.named()}", leaves[family.key])
+        given = checked[family.key] = family.check_exported(values, family.num_levels, num_levels)
+        own = {attribute.name for attribute in family.scope}
+        family.assign_units({name: value for name, value in units.items() if name in own}, given, fitted)
         family.assign({key: value[: family.num_levels] for key, value in given.items()})
     return checked
-
-
-def _set_units(family: GaussianLeaves, given: Natural, units: Any, fitted: bool) -> None:
-    name = family.attribute.name
-    if units is not None:
-        numbers = as_numbers(f"units of '{name}'", units)
-        center, spread = numbers.tolist() if numbers.shape == (2,) else (math.nan, math.nan)
-        if not (math.isfinite(center) and math.isfinite(spread) and spread > 0):
-            raise InputError(f"units of '{name}' must be a finite centre and a positive spread, got {numbers.tolist()}")
-        family.center, family.spread = center, spread
-    elif not fitted:
-        # No data seen: measure in the sharpest given state, so that no given deviation falls below the floor.
-        if bool((given["std"] <= 0).any()):
-            raise family.refuse("std", "positive")
-        family.center, family.spread = given["mean"].mean().item(), given["std"].min().item()

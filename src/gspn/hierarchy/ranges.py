@@ -15,23 +15,38 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gspn.circuits.leaves.contract import Natural, at_level
+from gspn.circuits.evidence import Evidence
+from gspn.circuits.leaves import Natural, at_level
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.structure import Leaf, walk
-from gspn.circuits.templates import NaiveBayes
+from gspn.circuits.templates import NaiveBayes, inputs_of, silent
+from gspn.errors import InputError
 from gspn.graphs.stored import StoredGraph
-from gspn.hierarchy.hierarchy import Hierarchy, where_any
-from gspn.kernels import layout
-from gspn.kernels.choose import use_fast
-from gspn.kernels.distinct import distinct_rows
-from gspn.kernels.lanes import WIDTH
-from gspn.kernels.ranges import Range, means_of_range, posteriors_of_range
-from gspn.kernels.threads import team
+from gspn.hierarchy.aggregation import mixed_prior
+from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.kernels.compiled import layout
+from gspn.kernels.compiled.distinct import distinct_rows
+from gspn.kernels.compiled.lanes import WIDTH
+from gspn.kernels.compiled.ranges import Range, means_of_range, posteriors_of_range
+from gspn.kernels.compiled.threads import team
+from gspn.kernels.reference import relative
+from gspn.kernels.registry import compiles
 
 Array: TypeAlias = NDArray[Any]
 
 Climb: TypeAlias = Callable[[int, int, Tensor], tuple[Array, Tensor | None]]
 """(first vertex, last vertex + 1, entries [n, d]) → posteriors [n, wide], and at the root log-likelihoods [n]."""
+
+
+def check_supported(hierarchy: Hierarchy) -> None:
+    """Raise unless levels over ranges compute what this hierarchy does."""
+    if hierarchy.aggregation_name != "mean":
+        raise InputError(
+            f"stored graphs are computed with the aggregation 'mean'; this model has '{hierarchy.aggregation_name}'"
+        )
+    for family in hierarchy.families:
+        if family.context_width:
+            raise InputError(f"stored graphs know no leaves with a context; those of {family.named()} have one")
 
 
 def row_width(hierarchy: Hierarchy) -> int:
@@ -52,7 +67,8 @@ def bytes_per_vertex(hierarchy: Hierarchy) -> int:
     template, size = hierarchy.template, hierarchy.raw_prior.element_size()
     leaves, attributes = template.leaf_counts, len(hierarchy.schema)
     entries = 24 * attributes + 64
-    densities = size * (2 * sum(leaves) + 2 * max(leaves)) + 6 * 8 * max(leaves)
+    densities = size * (2 * sum(leaves) + 2 * max(leaves))
+    densities += max(family.bytes_per_vertex() for family in hierarchy.families)
     rows = size * row_width(hierarchy) * (2 + hierarchy.num_edge_types)
     inner = 0
     if not _is_compiled(hierarchy):
@@ -77,6 +93,14 @@ class _Level:
     def is_root(self) -> bool:
         return self.number == self.hierarchy.num_layers - 1
 
+    def inputs(self, x: Tensor) -> Tensor:
+        """[n, K] of the template, from entries x [n, d]."""
+        return inputs_of(self.hierarchy.template, self.hierarchy.families, self.natural, Evidence(x))[0]
+
+    def heard(self, log_value: Tensor, x: Tensor) -> Tensor:
+        """Log-values, exactly 0 where entries x [n, d] say nothing."""
+        return log_value.masked_fill(silent(self.hierarchy.families, Evidence(x)), 0.0)
+
     def vertices(self, first: int, last: int) -> Range:
         graph, kinds = self.graph, self.hierarchy.num_edge_types
         kind = graph.edge_type if kinds > 1 and graph.edge_type is not None else np.empty(0, np.int32)
@@ -92,7 +116,7 @@ def level_over_ranges(hierarchy: Hierarchy, level: int, graph: StoredGraph, belo
 
 
 def _is_compiled(hierarchy: Hierarchy) -> bool:
-    return isinstance(hierarchy.template, NaiveBayes) and use_fast(hierarchy.raw_prior)
+    return isinstance(hierarchy.template, NaiveBayes) and compiles(hierarchy.raw_prior)
 
 
 def _compiled(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, Tensor | None]:
@@ -100,7 +124,7 @@ def _compiled(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, T
     states, wide = hierarchy.num_states, row_width(hierarchy)
     distinct, evidence = distinct_rows(x)
     row_of = np.arange(last - first, dtype=np.int32) if evidence is None else evidence.numpy()
-    log_density = hierarchy.inputs(level.natural, distinct)[0].contiguous()
+    log_density = level.inputs(distinct).contiguous()
     new = log_density.new_empty
     rows, log_value = new((last - first, wide)), new(last - first if level.is_root else 0)
     logs = log_density.view(-1).numpy()
@@ -108,7 +132,7 @@ def _compiled(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, T
     learned = _padded(hierarchy.prior(), wide), _padded(hierarchy.transitions()[max(0, number - 1) : number], wide)
     results = rows.view(-1).numpy(), log_value.numpy()
     posteriors_of_range(team(), level.vertices(first, last), row_of, logs, density, peak, *learned, *results)
-    return rows.numpy(), where_any(log_value, x) if level.is_root else None
+    return rows.numpy(), level.heard(log_value, x) if level.is_root else None
 
 
 def _plain(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, Tensor | None]:
@@ -124,19 +148,16 @@ def _plain(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, Tens
         neighbours = level.vertices(first, last)
         means_of_range(team(), neighbours, means.numpy())
         means = means.view(vertices, kinds, wide)[..., : sums * states].unflatten(-1, (sums, states))
-        from_neighbours = torch.einsum("ntsk,tski->nsi", means, hierarchy.transitions()[level.number - 1])
-        alone = torch.from_numpy(np.diff(neighbours.row_ptr) == 0)[:, None, None]
-        prior = torch.where(alone, prior, from_neighbours)
-    inputs = hierarchy.inputs(level.natural, x)[0]
-    peak = inputs.new_zeros(vertices, 1)
-    if isinstance(template, NaiveBayes):  # see `kernels/reference`
-        peak = inputs.amax(-1, keepdim=True)
-    inputs, log_prior = inputs - peak, log_weight(prior)
+        alone = torch.from_numpy(np.diff(neighbours.row_ptr) == 0)
+        prior = mixed_prior(means, hierarchy.transitions()[level.number - 1], prior, alone)
+    inputs, peak = relative(template, level.inputs(x))
+    log_prior = log_weight(prior)
     rows = start.new_zeros(vertices, wide)
     rows[:, : sums * states] = template.posterior(inputs, log_prior).flatten(1)
     if not level.is_root:
         return rows.numpy(), None
-    return rows.numpy(), where_any(template.log_value(inputs, log_prior) + peak.squeeze(1), x)
+    log_value = template.log_value(inputs, log_prior)
+    return rows.numpy(), level.heard(log_value if peak is None else log_value + peak.squeeze(1), x)
 
 
 def _padded(value: Tensor, wide: int) -> Array:

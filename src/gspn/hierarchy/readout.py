@@ -15,7 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from gspn.attributes import Binary, Categorical, Schema
+from gspn.circuits.components import Components
 from gspn.circuits.distributions import Distribution, Table, mix
+from gspn.circuits.evidence import Evidence
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import Leaves, leaves_for
 from gspn.circuits.leaves.contract import as_mapping, as_numbers
@@ -25,9 +27,9 @@ from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
-from gspn.kernels.choose import obstacle
-from gspn.kernels.distinct import distinct_inputs
-from gspn.kernels.mixture import log_mixture
+from gspn.kernels.compiled.distinct import distinct_inputs
+from gspn.kernels.compiled.kernel import obstacle
+from gspn.kernels.compiled.mixture import log_mixture
 
 _NOISE = 0.1
 """Deviation of the first transitions' logits: with more, the sum over a graph would already have chosen one state."""
@@ -101,9 +103,9 @@ class Readout(nn.Module):
             families = self.families
             naturals = [family.natural() for family in families]
             if fast:
-                log_density, evidence = distinct_inputs(self.template, families, naturals, y)
+                log_density, evidence = distinct_inputs(self.template, families, naturals, Evidence(y))
                 return log_mixture(log_prior, log_density[0], evidence, y)
-            inputs = inputs_of(self.template, families, naturals, y)
+            inputs = inputs_of(self.template, families, naturals, Evidence(y))
             log_prob = self.template.log_value(inputs.squeeze(0), log_prior.unsqueeze(1))
         else:
             known = [
@@ -116,7 +118,9 @@ class Readout(nn.Module):
     def predictive(self, log_prior: Tensor) -> list[Distribution]:
         """P(y_t | graph) of every target t."""
         if self.head == "circuit":
-            return [mix(family, family.natural(), log_prior) for family in self.families]
+            nothing = Evidence(log_prior.new_full((len(log_prior), 1), torch.nan))
+            answers = [family.conditional(family.natural(), 0, nothing) for family in self.families]
+            return [mix(Components([rows]), log_prior) for rows in answers]
         tables = zip(self.target, self._tables(log_prior), strict=True)
         return [Table(attribute, table) for attribute, table in tables if isinstance(attribute, Categorical | Binary)]
 
@@ -137,7 +141,7 @@ class Readout(nn.Module):
             if bool(torch.isnan(column).all()):
                 raise InputError(f"target '{attribute.name}' has no label at all; nothing can be learned of it")
         if self.head == "circuit":
-            take_units(self.families, y, "target", "everywhere")
+            take_units(self.families, self.template.scopes, y, "target", "everywhere")
 
     def initialise(self, y: Tensor, generator: torch.Generator) -> None:
         """Start afresh: leaves from the labels [n, T], transitions at random."""

@@ -1,48 +1,109 @@
-"""The contract of a kernel: the loop over all levels of a naive Bayes hierarchy, from densities to posteriors.
+"""The contract of a kernel: the loop over all levels, from evidence to posteriors.
 
-There are two kernels behind it, a plain one (`reference`) and a compiled one (`fast`); they agree in values and
-gradients. Templates other than naive Bayes are computed by `levels.climb`.
+A kernel is given a `Climb`, which holds everything that the loop needs, and gives `Levels`. The reference supports
+every climb; others say what they do not support, and agree with it in values and gradients.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 from torch import Tensor
 
+from gspn.circuits.evidence import Context, Evidence
+from gspn.circuits.leaves import Leaves, Natural
+from gspn.circuits.templates import Template
 from gspn.graphs.batch import Batch
+
+VARIABLE = "GSPN_KERNEL"
+"""The environment variable that asks for a kernel by name."""
+
+LONG_SUM = 1024
+"""In-degree beyond which float32 sums of posteriors would lose digits: a sum of a million terms of 0.05 stalls."""
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """What the vertices make of the messages that reach them."""
+
+    prior: Tensor
+    """[N, S, C] mixing weights, which sum to 1 over the states"""
+    context: Context | None = None
+    """Aggregated expectations, where they were sent"""
+    log_prior: Tensor | None = None
+    """[N, S, C] the logarithm of the prior, where an aggregation has it to more digits"""
+
+
+Aggregate: TypeAlias = Callable[[int, Tensor | None, Tensor | None], Received]
+"""(level, posteriors [N, S, C] and expectations [N, D] or None of the level below) → what the vertices receive.
+
+At level 0, below which nothing is: the prior of level 0.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Climb:
+    """A way from level 0 to the root: a hierarchy's parameters, on a batch, given evidence."""
+
+    template: Template
+    families: Sequence[Leaves]
+    naturals: Sequence[Natural]
+    """Of every scope, all L levels"""
+    evidence: Evidence
+    """[N, d]"""
+    prior: Tensor
+    """[S, C] of level 0 and of vertices without incoming edges"""
+    transitions: Tensor
+    """[L-1, T, S, C, C] row-stochastic maps"""
+    batch: Batch
+    aggregation: str
+    """The name of what aggregates messages"""
+    aggregate: Aggregate
+
+    @property
+    def num_levels(self) -> int:
+        return len(self.transitions) + 1
+
+    @property
+    def has_context(self) -> bool:
+        return any(family.context_width for family in self.families)
 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """What the loop over levels gives, for K rows, L levels and C states. A row is a vertex, or several alike."""
+    """What the loop over levels gives, for K rows, L levels, S sum units and C states.
+
+    A row is a vertex, or several alike.
+    """
 
     posteriors: Tensor
-    """[K, L, 1, C]"""
+    """[K, L, S, C]"""
     root_prior: Tensor
-    """[K, 1, C]"""
+    """[K, S, C]"""
     log_value: Tensor
-    """[K] log Σ_i prior_i · density_i at the root"""
+    """[K] log-probability of the evidence at the root"""
     row_of: Tensor | None = None
     """[N] row of each vertex; None: one row a vertex, in order"""
     graph_sums: Tensor | None = None
-    """[G, L, 1, C] posteriors summed over each graph's vertices, where a kernel has them for nothing."""
+    """[G, L, S, C] posteriors summed over each graph's vertices, where a kernel has them for nothing."""
+    root_log_prior: Tensor | None = None
+    """[K, S, C] where a kernel has it to more digits than the logarithm of `root_prior`"""
+    root_context: Context | None = None
+    """What the roots have received, where leaves depend on it"""
 
     def at_vertices(self, of_rows: Tensor) -> Tensor:
         """What is known of every row, for every vertex."""
         return of_rows if self.row_of is None else of_rows.index_select(0, self.row_of)
 
 
-class Kernel(Protocol):
-    """A kernel: any function like this. Differentiable in all floating-point arguments."""
+@dataclass(frozen=True)
+class Kernel:
+    """A loop over levels under a name."""
 
-    def __call__(
-        self, log_density: Tensor, evidence: Tensor | None, prior: Tensor, transitions: Tensor, batch: Batch
-    ) -> Levels:
-        """Climb from level 0 to the root.
-
-        `log_density` [L, U, C] is log p(x | state) of every distinct row of evidence, and `evidence` [N] tells which
-        row each vertex has; None: one row a vertex, in order. `prior` [1, C] and `transitions` [L-1, T, 1, C, C] are
-        probabilities.
-        """
+    name: str
+    climb: Callable[[Climb], Levels]
+    """Differentiable in the natural parameters, the prior and the transitions."""
+    obstacle: Callable[[Climb], str | None]
+    """Why it cannot do a climb, as the end of a sentence that begins with "the kernel"; None if it can."""

@@ -1,6 +1,7 @@
-"""The naive Bayes kernel in plain torch: what it computes can be read here, and `fast` has to agree with it.
+"""The reference kernel, in plain torch: what is computed can be read here, and all other kernels have to agree with it.
 
-Differentiable as often as one likes, on any device; it can be traced and compiled by torch.
+For any template, any leaves and any aggregation. Differentiable as often as one likes, on any device; it can be traced
+and compiled by torch.
 """
 
 from __future__ import annotations
@@ -8,23 +9,89 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gspn.circuits.evidence import Context
+from gspn.circuits.leaves import at_level
 from gspn.circuits.numerics import log_weight
-from gspn.graphs.batch import Batch
-from gspn.kernels.contract import Levels
-from gspn.kernels.levels import climb
+from gspn.circuits.templates import NaiveBayes, Template, inputs_of
+from gspn.kernels.contract import Aggregate, Climb, Kernel, Levels, Received
 
 
-def reference(log_density: Tensor, evidence: Tensor | None, prior: Tensor, transitions: Tensor, batch: Batch) -> Levels:
-    """See `contract.Kernel`."""
-    if evidence is not None:
-        log_density = log_density.index_select(1, evidence)
-    # Relative to the largest among the states: a log-density of -10⁹ would swallow the logarithm of the prior.
-    peak = log_density.detach().amax(-1, keepdim=True)
-    relative = (log_density - peak).unsqueeze(2)
+def climb_reference(climb: Climb) -> Levels:
+    """Level after level. Leaves without a context are evaluated for all levels at once."""
+    if climb.has_context:
+        return _with_context(climb)
+    inputs = inputs_of(climb.template, climb.families, climb.naturals, climb.evidence)
+    return climb_inputs(climb.template, inputs, climb.aggregate)
 
-    def posterior_at(level: int, log_prior: Tensor) -> Tensor:
-        return torch.softmax(log_prior + relative[level], dim=-1)
 
-    priors, posteriors = climb(prior, transitions, batch, posterior_at)
-    log_value = torch.logsumexp(log_weight(priors[-1]) + relative[-1], dim=-1).squeeze(1) + peak[-1].squeeze(1)
-    return Levels(torch.stack(posteriors, dim=1), priors[-1], log_value)
+def climb_inputs(template: Template, inputs: Tensor, aggregate: Aggregate) -> Levels:
+    """The loop from a template's inputs [L, N, K]."""
+    inputs, peak = relative(template, inputs)
+    posteriors = list[Tensor]()
+    for level, own in enumerate(inputs):
+        received = aggregate(level, posteriors[-1] if level else None, None)
+        posteriors.append(template.posterior(own, log_prior_of(received)))
+    return _levels(template, inputs[-1], None if peak is None else peak[-1], posteriors, received)
+
+
+def _with_context(climb: Climb) -> Levels:
+    """The loop where the densities of a level depend on what came from the level below."""
+    template, families = climb.template, climb.families
+    posteriors, expectation = list[Tensor](), None
+    for level in range(climb.num_levels):
+        naturals = [at_level(natural, level) for natural in climb.naturals]
+        received = climb.aggregate(level, posteriors[-1] if level else None, expectation)
+        whole = inputs_of(template, families, naturals, climb.evidence, received.context)[0]
+        inputs, peak = relative(template, whole)
+        log_prior = log_prior_of(received)
+        posteriors.append(template.posterior(inputs, log_prior))
+        if level < climb.num_levels - 1:
+            expectation = expectation_of(
+                climb, naturals, template.leaf_log_weights(inputs, log_prior), received.context
+            )
+    return _levels(template, inputs, peak, posteriors, received)
+
+
+def expectation_of(
+    climb: Climb, naturals: list[dict[str, Tensor]], leaf_log_weights: list[Tensor], context: Context | None
+) -> Tensor:
+    """[N, D] what every vertex expects of its own entries, attribute after attribute: the mean over all its leaves."""
+    columns: dict[int, Tensor] = {}
+    scopes = zip(climb.families, naturals, climb.template.scopes, leaf_log_weights, strict=True)
+    for family, natural, scope, log_weights in scopes:
+        told = family.expectation(natural, climb.evidence.columns(scope), context)
+        for column, of_leaves in zip(scope, told, strict=True):
+            own = (log_weights.exp().unsqueeze(-1) * of_leaves).sum(1)
+            columns[column] = columns[column] + own if column in columns else own
+    return torch.cat([columns[column] for column in sorted(columns)], dim=1)
+
+
+def log_prior_of(received: Received) -> Tensor:
+    return log_weight(received.prior) if received.log_prior is None else received.log_prior
+
+
+def relative(template: Template, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Inputs [..., N, K] relative to the largest among the states, and the largest [..., N, 1], for naive Bayes.
+
+    A log-density of -10⁹ would swallow the logarithm of the prior. A circuit's inputs have no largest in common.
+    """
+    if not isinstance(template, NaiveBayes):
+        return inputs, None
+    peak = inputs.detach().amax(-1, keepdim=True)
+    return inputs - peak, peak
+
+
+def _levels(
+    template: Template, inputs: Tensor, peak: Tensor | None, posteriors: list[Tensor], received: Received
+) -> Levels:
+    log_value = template.log_value(inputs, log_prior_of(received))
+    return Levels(
+        torch.stack(posteriors, dim=1),
+        received.prior,
+        log_value if peak is None else log_value + peak.squeeze(1),
+        root_log_prior=received.log_prior,
+        root_context=received.context,
+    )
+
+
+REFERENCE = Kernel("reference", climb_reference, lambda climb: None)

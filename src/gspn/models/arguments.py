@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 from gspn.attributes import Binary, Categorical, Schema
-from gspn.circuits.structure import Unit
+from gspn.circuits.leaves.registry import check_family, family_name
+from gspn.circuits.structure import Leaf, Unit, walk
 from gspn.circuits.validity import check_circuit
 from gspn.errors import InputError
+from gspn.hierarchy.aggregation import aggregation_named
 from gspn.hierarchy.objectives import OBJECTIVES
 from gspn.targets import target_schema
 
@@ -44,6 +46,47 @@ def check_structure(
         if not isinstance(template, Unit):
             raise InputError(f"template must be None or a circuit from gspn.circuits, got {type(template).__name__}")
         check_circuit(template, schema, num_states)
+
+
+def check_seams(schema: Schema, template: Unit | None, aggregation: Any, leaves: Any) -> None:
+    """The parts of a model that go by name: its aggregation and its leaf families."""
+    if not isinstance(aggregation, str):
+        raise InputError(f"aggregation must be a name, got {aggregation!r}")
+    aggregation_named(aggregation)
+    chosen = chosen_leaves(schema, leaves)
+    for names, family in chosen.items():
+        check_family(family, [schema[schema.index(name)] for name in names])
+    together = [name for names in chosen if len(names) > 1 for name in names]
+    if template is None:
+        twice = sorted({name for name in together if together.count(name) > 1 or (name,) in chosen})
+        if twice:
+            raise InputError(f"leaves: '{twice[0]}' has leaves with others and cannot have another family by itself")
+        return
+    scopes = {tuple(sorted(unit.attributes, key=schema.index)) for unit in walk(template) if isinstance(unit, Leaf)}
+    for names in chosen:
+        if names not in scopes:
+            listed = ", ".join(map(repr, names))
+            raise InputError(f"leaves: the template has no Leaf({listed}) that could have the family '{chosen[names]}'")
+    for names in sorted(scopes):
+        family_name([schema[schema.index(name)] for name in names], chosen)
+
+
+def chosen_leaves(schema: Schema, leaves: Any) -> dict[tuple[str, ...], str]:
+    """The argument `leaves` with every key a tuple of names in the schema's order."""
+    if leaves is None:
+        return {}
+    if not isinstance(leaves, Mapping):
+        raise InputError(f"leaves must map attributes to names of leaf families, got {type(leaves).__name__}")
+    chosen: dict[tuple[str, ...], str] = {}
+    for key, family in leaves.items():
+        names = (key,) if isinstance(key, str) else key
+        if not isinstance(names, tuple) or not names or not isinstance(family, str):
+            raise InputError(f"leaves must map attributes (or tuples of them) to names, got {key!r}: {family!r}")
+        ordered = tuple(sorted(names, key=schema.index))
+        if len(set(ordered)) < len(ordered) or ordered in chosen:
+            raise InputError(f"leaves: {key!r} names an attribute twice")
+        chosen[ordered] = family
+    return chosen
 
 
 def check_training(settings: dict[str, Any]) -> None:

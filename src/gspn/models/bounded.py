@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from tqdm import tqdm
 
 from gspn.datasets.locks import locked
@@ -27,7 +26,7 @@ from gspn.graphs.memory import parse_memory, rows_within
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.ranges import bytes_per_vertex, level_over_ranges, row_width
-from gspn.models.compatibility import check_stored, check_values
+from gspn.models.compatibility import check_entries, check_stored
 from gspn.models.shards import DESCRIPTION, FORMAT, Shards, check_format, read_description
 from gspn.training.files import PARTIAL, replace_file
 
@@ -153,7 +152,7 @@ def _run(hierarchy: Hierarchy, graph: StoredGraph, shards: Shards, show_progress
             first, last = ranges[i]
             x = torch.from_numpy(graph.x[first:last].astype(np.float64))
             if level == 0:
-                _check_entries(hierarchy, x, first)
+                check_entries(hierarchy, x, lambda row, first=first: f"vertex {first + row}, ")  # type: ignore[misc]
             found, log_likelihood = climb(first, last, x)
             if log_likelihood is None:
                 journal.add(level, i, rows.write(level, first, found))
@@ -162,11 +161,6 @@ def _run(hierarchy: Hierarchy, graph: StoredGraph, shards: Shards, show_progress
                 shards.write(i, log_likelihood.numpy(), together)
                 journal.add(level, i, 0)
             bar.update(last - first)
-
-
-def _check_entries(hierarchy: Hierarchy, x: Tensor, first: int) -> None:
-    for column, values in enumerate(x.unbind(1)):
-        check_values(hierarchy, column, values, lambda row: f"vertex {first + row}, ")
 
 
 def _embeddings(rows: _Rows, root: Array, first: int, columns: int, levels: int) -> Array:

@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 from gspn.errors import InputError
 from gspn.graphs import is_single_graph
 from gspn.graphs.edits import edit
-from gspn.hierarchy.objectives import COPIES_AT_ONCE
-from gspn.models.compatibility import check_magnitudes, check_values
+from gspn.hierarchy.roots import COPIES_AT_ONCE
+from gspn.models.compatibility import check_entries, check_magnitudes
 from gspn.models.questions import Graphs, Questions, Vertices
 from gspn.queries.chunks import chunk_size
 from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
@@ -78,7 +78,9 @@ class WhatIfQuestions(Questions):
         """
         column, codes = replacements_of(self.schema, attribute, values)
         self._require_fitted()
-        check_values(self.hierarchy, column, codes)
+        beyond = torch.full((len(codes), len(self.schema)), torch.nan, dtype=torch.float64)
+        beyond[:, column] = codes
+        check_entries(self.hierarchy, beyond, lambda row: "")
         budget = min(chunk_size(self.hierarchy), COPIES_AT_ONCE)
         return self._ask(
             graphs,

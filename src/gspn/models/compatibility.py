@@ -7,12 +7,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gspn.circuits.leaves import GaussianLeaves
+from gspn.circuits.leaves import Leaves
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.pack import name_vertex
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Hierarchy
+from gspn.hierarchy.ranges import check_supported
 
 MAX_DEVIATIONS = 1e6
 """How far a continuous value may lie from its column's mean, in deviations: beyond, densities would overflow."""
@@ -48,27 +49,32 @@ def check_magnitudes(hierarchy: Hierarchy, dataset: GraphDataset) -> None:
         sizes = dataset.num_vertices_per_graph()
         return f"{name_vertex(row, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))}, "
 
-    for column in range(entries.shape[1]):
-        check_values(hierarchy, column, entries[:, column], place)
+    check_entries(hierarchy, entries, place)
 
 
-def check_values(hierarchy: Hierarchy, column: int, values: Tensor, place: Callable[[int], str] | None = None) -> None:
-    """The same for values of one attribute; `place` begins the message with where the value stands."""
-    family = hierarchy.families[column]
-    if not isinstance(family, GaussianLeaves):
+def check_entries(hierarchy: Hierarchy, x: Tensor, place: Callable[[int], str]) -> None:
+    """The same for rows x [n, d]; `place` begins the message with where a row stands."""
+    for family, scope in zip(hierarchy.families, hierarchy.template.scopes, strict=True):
+        check_values(family, x[:, list(scope)], lambda row, name: f"{place(row)}attribute '{name}'")
+
+
+def check_values(family: Leaves, x: Tensor, place: Callable[[int, str], str], of: str = "data") -> None:
+    """Values x [n, attributes] of a family; `place` begins the message with where a row's attribute stands."""
+    distance = family.deviations(x)
+    if distance is None or not bool((far := distance > MAX_DEVIATIONS).any()):
         return
-    far = family.standardised(values).abs() > MAX_DEVIATIONS
-    if far.any():
-        row = int(far.nonzero()[0])
-        raise InputError(
-            f"{'' if place is None else place(row)}attribute '{family.attribute.name}': {values[row].item():g} is more "
-            f"than {MAX_DEVIATIONS:g} deviations ({family.spread:g}) from the mean of the training data "
-            f"({family.center:g})"
-        )
+    row, column = far.nonzero()[0].tolist()
+    name = family.scope[column].name
+    center, spread = family.units()[name].tolist()
+    raise InputError(
+        f"{place(row, name)}: {x[row, column].item():g} is more than {MAX_DEVIATIONS:g} deviations ({spread:g}) from "
+        f"the mean of the training {of} ({center:g})"
+    )
 
 
 def check_stored(hierarchy: Hierarchy, graph: StoredGraph) -> None:
-    """Do schema and edge types of a stored graph fit; its values are looked at while they are read."""
+    """Do schema and edge types of a stored graph fit, and does the model; values are looked at while they are read."""
+    check_supported(hierarchy)
     if graph.schema != hierarchy.schema:
         raise InputError(
             f"the graph's schema differs from the model's:\n{graph.schema}\nthe model's:\n{hierarchy.schema}"

@@ -24,7 +24,7 @@ from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for
 from gspn.models import saving
-from gspn.models.arguments import TRAINING, check_structure, check_training
+from gspn.models.arguments import TRAINING, check_seams, check_structure, check_training, chosen_leaves
 from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
 from gspn.models.compatibility import check_edge_types, check_magnitudes
@@ -87,6 +87,12 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         Number of initialisations to draw; the one with the best objective before training is trained.
     seed:
         Fixes everything random.
+    aggregation:
+        How neighbours' messages become a vertex's prior: "mean" (the paper's), or one that was registered with
+        `gspn.register_aggregation`.
+    leaves:
+        Leaf families by attribute, or by a tuple of attributes that have leaves in common, for those that shall not
+        have the family that the attribute names itself: {"charge": NAME, ("x", "y"): NAME}.
     """
 
     _fitted: Tensor
@@ -111,6 +117,8 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         patience: int = 50,
         n_init: int = 1,
         seed: int = 0,
+        aggregation: str = "mean",
+        leaves: Mapping[str | tuple[str, ...], str] | None = None,
     ) -> None:
         super().__init__()
         self.schema = schema
@@ -129,6 +137,8 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         self.patience = patience
         self.n_init = n_init
         self.seed = seed
+        self.aggregation = aggregation
+        self.leaves = leaves
         self._build()
 
     def _build(self) -> None:
@@ -143,11 +153,22 @@ class GSPN(WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
         check_structure(
             self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
         )
+        check_seams(self.schema, self.template, self.aggregation, self.leaves)
         check_training(self.arguments())
 
     def _make(self) -> None:
-        self.hierarchy = Hierarchy(
-            self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
+        self.hierarchy = self._make_hierarchy()
+
+    def _make_hierarchy(self) -> Hierarchy:
+        return Hierarchy(
+            self.schema,
+            self.num_layers,
+            self.num_states,
+            self.template,
+            self.shortcut,
+            self.num_edge_types,
+            self.aggregation,
+            chosen_leaves(self.schema, self.leaves),
         )
 
     @property

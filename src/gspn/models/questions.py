@@ -21,7 +21,6 @@ from gspn.models.compatibility import check_magnitudes
 from gspn.queries import missing
 from gspn.queries.chunks import chunk_size
 from gspn.queries.conditional import conditional, conditional_of_one
-from gspn.queries.likelihood import log_likelihood, log_prob_hidden
 from gspn.queries.pseudo_gibbs import pseudo_gibbs
 from gspn.queries.scoring import per_entry, posterior_entropy, rank, score_entries, totals, training_scores
 
@@ -55,8 +54,11 @@ class Questions:
 
         `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
         """
-        ask = log_prob_hidden if leave_one_out else log_likelihood
-        return self._ask(graphs, lambda batch, numbers: ask(self.hierarchy, batch, numbers), vertices)
+        return self._ask(
+            graphs,
+            self.hierarchy.log_prob_hidden if leave_one_out else self.hierarchy.log_likelihood,
+            vertices,
+        )
 
     def posteriors(self, graphs: Graphs) -> Any:
         """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
@@ -95,7 +97,7 @@ class Questions:
         self._tell_objective()
         graphs = _kept(graphs)
         truths = self._truths(graphs, truth)
-        return self._ask(graphs, lambda batch, _: missing.log_prob_missing(self.hierarchy, batch, _rows(truths, batch)))
+        return self._ask(graphs, lambda batch, _: self.hierarchy.log_prob_missing(batch, _rows(truths, batch)))
 
     def impute(self, graphs: Graphs, how: str = "mean", generator: torch.Generator | None = None) -> Any:
         """A copy of the graph with missing entries filled; a list for a sequence of graphs.

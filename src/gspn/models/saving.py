@@ -148,7 +148,11 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Constructor arguments as JSON: schema and template by their structure, numbers as plain Python ones."""
     plain: dict[str, Any] = {}
     for name, value in settings.items():
-        if isinstance(value, Schema):
+        if (name == "aggregation" and value == "mean") or (name == "leaves" and value is None):
+            continue  # as files were written when there was nothing else
+        if name == "leaves":
+            plain[name] = [[[key] if isinstance(key, str) else list(key), family] for key, family in value.items()]
+        elif isinstance(value, Schema):
             plain[name] = value.to_json()
         elif isinstance(value, Attribute):
             plain[name] = to_json(value)
@@ -165,6 +169,8 @@ def settings_from_json(plain: Mapping[str, Any]) -> dict[str, Any]:
     if "target" in settings:
         several = "attributes" in settings["target"]
         settings["target"] = Schema.from_json(settings["target"]) if several else from_json(settings["target"])
+    if settings.get("leaves") is not None:
+        settings["leaves"] = {tuple(names): family for names, family in settings["leaves"]}
     if settings.get("template") is not None:
         settings["template"] = circuit_from_json(settings["template"])
     return settings

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from gspn.attributes import Binary, Categorical, FloatArray, Schema
 from gspn.circuits.distributions import Table
-from gspn.circuits.leaves import GaussianLeaves
 from gspn.circuits.leaves.contract import as_mapping
 from gspn.circuits.structure import Unit
 from gspn.errors import InputError
@@ -22,7 +21,7 @@ from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
 from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
 from gspn.hierarchy.objectives import Objective, supervised_objective
 from gspn.models.arguments import TRAINING, check_choice, check_readout, check_real
-from gspn.models.compatibility import MAX_DEVIATIONS, check_magnitudes
+from gspn.models.compatibility import check_magnitudes, check_values
 from gspn.models.gspn import GSPN, Graphs
 from gspn.models.labels import labels_of_graphs, name_target
 from gspn.queries.chunks import chunk_size
@@ -92,6 +91,8 @@ class SupervisedGSPN(GSPN):
         monitor: str = "loss",
         n_init: int = 1,
         seed: int = 0,
+        aggregation: str = "mean",
+        leaves: Mapping[str | tuple[str, ...], str] | None = None,
     ) -> None:
         self.target = target
         self.num_graph_states = num_graph_states
@@ -118,6 +119,8 @@ class SupervisedGSPN(GSPN):
             patience,
             n_init,
             seed,
+            aggregation,
+            leaves,
         )
 
     def _check(self) -> None:
@@ -126,9 +129,7 @@ class SupervisedGSPN(GSPN):
         _check_settings(self.arguments())
 
     def _make(self) -> None:
-        hierarchy = Hierarchy(
-            self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
-        )
+        hierarchy = self._make_hierarchy()
         levels = (self.num_layers, hierarchy.template.num_sum_units, self.num_states)
         targets = target_schema(self.target)
         readout = Readout(targets, levels, self.num_graph_states, self.pooling, self.target_level, self.head)
@@ -260,16 +261,8 @@ class SupervisedGSPN(GSPN):
     def _check_reach(self, labels: FloatArray) -> None:
         """Continuous labels must lie as near to the training labels' mean as attributes must to theirs."""
         for column, family in enumerate(self.readout.families):
-            if isinstance(family, GaussianLeaves):
-                values = torch.from_numpy(labels[:, column])
-                far = family.standardised(values).abs() > MAX_DEVIATIONS
-                if far.any():
-                    row = int(far.nonzero()[0])
-                    raise InputError(
-                        f"y, row {row}, target '{family.attribute.name}': {values[row].item():g} is more than "
-                        f"{MAX_DEVIATIONS:g} deviations ({family.spread:g}) from the mean of the training labels "
-                        f"({family.center:g})"
-                    )
+            values = torch.from_numpy(labels[:, column : column + 1])
+            check_values(family, values, lambda row, name: f"y, row {row}, target '{name}'", "labels")
 
     def _read(self, graphs: Graphs) -> tuple[GraphDataset, Tensor]:
         self._require_fitted()

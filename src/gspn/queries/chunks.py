@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.queries.contract import Answering
 
 _NUMBERS_AT_ONCE = 4_000_000
 """Posterior entries of one chunk: 16 MB in float32, about what a processor's cache holds.
@@ -11,7 +11,6 @@ Larger chunks are slower: their memory has to be fetched from the system, page b
 """
 
 
-def chunk_size(hierarchy: Hierarchy) -> int:
+def chunk_size(model: Answering) -> int:
     """Vertices and edges of one chunk, for `GraphDataset.chunks`."""
-    numbers = hierarchy.num_layers * hierarchy.template.num_sum_units * hierarchy.num_states
-    return max(1, _NUMBERS_AT_ONCE // numbers)
+    return max(1, _NUMBERS_AT_ONCE // model.numbers_per_vertex)

@@ -13,18 +13,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from gspn.circuits.given import Given
-from gspn.circuits.leaves.contract import at_level
 from gspn.graphs.batch import Batch
 from gspn.graphs.colouring import independent_groups
-from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.queries.contract import Answering
 
 _NUMBERS_AT_ONCE = 40_000_000
 
 
 @torch.no_grad()
 def pseudo_gibbs(
-    hierarchy: Hierarchy, batch: Batch, redrawn: Tensor, n: int, sweeps: int, generator: torch.Generator | None = None
+    model: Answering, batch: Batch, redrawn: Tensor, n: int, sweeps: int, generator: torch.Generator | None = None
 ) -> Tensor:
     """[n, N, d] the ends of n chains of `sweeps` sweeps over the vertices that have `redrawn` [N, d] entries.
 
@@ -33,8 +31,8 @@ def pseudo_gibbs(
     other's tree, which is the same as one after the other, in the order of the groups.
     """
     vertices = redrawn.any(1).nonzero().squeeze(1)
-    groups = independent_groups(batch, vertices, hierarchy.num_layers - 1)
-    size = max(1, batch.num_vertices * hierarchy.raw_prior.numel() * hierarchy.num_layers)
+    groups = independent_groups(batch, vertices, model.num_layers - 1)
+    size = max(1, batch.num_vertices * model.numbers_per_vertex)
     at_once = max(1, _NUMBERS_AT_ONCE // size)
     chains = []
     for first in range(0, n, at_once):
@@ -45,25 +43,22 @@ def pseudo_gibbs(
         def numbered(group: Tensor, offset: Tensor = offset) -> Tensor:
             return (offset + group).flatten()
 
-        x = _redraw(hierarchy, many, many.x, numbered(vertices), mask, generator)
+        x = _redraw(model, many, many.x, numbered(vertices), mask, generator)
         for _ in range(sweeps):
             for group in groups:
-                x = _redraw(hierarchy, many, x, numbered(group), mask, generator)
+                x = _redraw(model, many, x, numbered(group), mask, generator)
         chains.append(x.reshape(number, *batch.x.shape))
     return torch.cat(chains) if chains else batch.x.new_zeros(0, *batch.x.shape)
 
 
 def _redraw(
-    hierarchy: Hierarchy, batch: Batch, x: Tensor, vertices: Tensor, redrawn: Tensor, generator: torch.Generator | None
+    model: Answering, batch: Batch, x: Tensor, vertices: Tensor, redrawn: Tensor, generator: torch.Generator | None
 ) -> Tensor:
     """The entries x [N, d] with those of the vertices that are `redrawn` [N, d] drawn anew, all hidden meanwhile."""
     x, mask = x.clone(), redrawn[vertices]
-    x[vertices] = x[vertices].masked_fill(mask, torch.nan)
-    log_prior = hierarchy(replace(batch, x=x)).root_log_prior.cpu()[vertices]
-    naturals = [at_level(natural, -1) for natural in hierarchy.naturals()]
-    x[vertices] = Given.of(hierarchy.template, hierarchy.families, naturals, log_prior, x[vertices]).draw(
-        mask, generator
-    )
+    hidden = torch.zeros_like(redrawn)
+    hidden[vertices] = mask
+    x[vertices] = model.roots_after(replace(batch, x=x, hidden=hidden), vertices).draw(mask, generator)
     return x
 
 

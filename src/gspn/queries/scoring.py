@@ -17,7 +17,8 @@ from gspn.graphs.draws import keyed_uniform
 from gspn.graphs.walks import Neighbourhood
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.queries.chunks import chunk_size
-from gspn.queries.likelihood import log_likelihood, log_prob_hidden, sampled_log_probs
+from gspn.queries.contract import Answering
+from gspn.queries.likelihood import sampled_log_probs
 
 _GRAPHS, _TRIED = -1, -2
 """Name the streams of random numbers that choose graphs to be scored (vertices have their own numbers from 0 on)."""
@@ -28,29 +29,29 @@ _CHEAP_COPIES, _CHEAP_EDGES = 1_000_000, 10_000_000
 
 
 @torch.no_grad()
-def score_entries(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Tensor:
+def score_entries(model: Answering, batch: Batch, vertices: Tensor) -> Tensor:
     """[len(vertices), d] log P(x_va | v's other observed entries, all other vertices); NaN where x_va is missing."""
-    scores = torch.full((len(vertices), batch.x.shape[1]), torch.nan, dtype=hierarchy.raw_prior.dtype)
+    scores = torch.full((len(vertices), batch.x.shape[1]), torch.nan, dtype=model.dtype)
     for column, observed in enumerate(batch.observed[vertices].unbind(1)):
         rows = observed.nonzero().squeeze(1)
         hidden = torch.zeros(len(rows), batch.x.shape[1], dtype=torch.bool)
         hidden[:, column] = True
-        scores[rows, column] = log_prob_hidden(hierarchy, batch, vertices[rows], hidden).cpu()
+        scores[rows, column] = model.log_prob_hidden(batch, vertices[rows], hidden).cpu()
     return scores
 
 
 @torch.no_grad()
-def posterior_entropy(hierarchy: Hierarchy, batch: Batch) -> Tensor:
+def posterior_entropy(model: Hierarchy, batch: Batch) -> Tensor:
     """[N, L, S] entropy of every sum unit's posterior in nats: 0 where the state is certain, at most log C."""
-    posteriors = hierarchy(batch).posteriors
+    posteriors = model(batch).posteriors
     return -torch.xlogy(posteriors, posteriors).sum(-1)
 
 
 @torch.no_grad()
-def totals(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, leave_one_out: bool = True) -> Tensor:
+def totals(model: Answering, batch: Batch, vertices: Tensor, leave_one_out: bool = True) -> Tensor:
     """[len(vertices), 2] log-likelihood of every vertex and number of its observed entries, to be summed at will."""
-    ask = log_prob_hidden if leave_one_out else log_likelihood
-    log_prob = ask(hierarchy, batch, vertices).double().cpu()
+    ask = model.log_prob_hidden if leave_one_out else model.log_likelihood
+    log_prob = ask(batch, vertices).double().cpu()
     return torch.stack([log_prob, batch.observed.sum(1)[vertices].double()], dim=1)
 
 
@@ -77,18 +78,16 @@ def is_cheap(dataset: GraphDataset, num_levels: int, most_vertices: int, seed: i
     return edges * most_vertices <= _CHEAP_EDGES * len(roots)
 
 
-def training_scores(
-    hierarchy: Hierarchy, dataset: GraphDataset, most_vertices: int, seed: int
-) -> dict[str, list[float]]:
+def training_scores(model: Answering, dataset: GraphDataset, most_vertices: int, seed: int) -> dict[str, list[float]]:
     """Sorted scores of a seeded sample of at most so many "vertices", and of whole "graphs" with that many in all."""
-    log_prob, observed = sampled_log_probs(hierarchy, dataset, most_vertices, seed)
+    log_prob, observed = sampled_log_probs(model, dataset, most_vertices, seed)
     sizes = dataset.num_vertices_per_graph()
     order = keyed_uniform(seed, torch.arange(len(dataset)), _GRAPHS).argsort()
     whole = order[sizes[order].cumsum(0) <= most_vertices]
     of_graphs = [
         per_entry(rows.sum(0))
-        for batch in (dataset[whole].chunks(chunk_size(hierarchy)) if len(whole) else ())
-        for rows in totals(hierarchy, batch, torch.arange(batch.num_vertices)).split(batch.vertex_ptr.diff().tolist())
+        for batch in (dataset[whole].chunks(chunk_size(model)) if len(whole) else ())
+        for rows in totals(model, batch, torch.arange(batch.num_vertices)).split(batch.vertex_ptr.diff().tolist())
     ]
     return {
         "vertices": _sorted(log_prob.double().cpu() / observed),

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import Binary, Categorical, Schema
-from gspn.circuits.given import Given
+from gspn.circuits.evidence import Evidence
+from gspn.circuits.given import Roots
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.graphs.replacements import replaced
-from gspn.hierarchy.hierarchy import Hierarchy
-from gspn.hierarchy.objectives import COPIES_AT_ONCE
-from gspn.queries.conditional import roots
+from gspn.hierarchy.roots import COPIES_AT_ONCE
+from gspn.queries.contract import Answering
 
 _MOST_ROWS = 10
 """Vertices that a printed answer shows."""
@@ -70,20 +70,21 @@ class WhatIf:
 
 @torch.no_grad()
 def what_if(
-    hierarchy: Hierarchy, before: Batch, after: Batch, revalued: Tensor, rewired: Tensor, leave_one_out: bool
+    model: Answering, before: Batch, after: Batch, revalued: Tensor, rewired: Tensor, leave_one_out: bool
 ) -> WhatIf:
     """Compare two versions of a graph over the same vertices.
 
     `revalued` are the vertices whose entries differ, `rewired` those whose incoming edges do.
     """
-    scored = [side.x.masked_fill(other.x.isnan(), torch.nan) for side, other in ((before, after), (after, before))]
+    sides = (before.x, after.x), (after.x, before.x)
+    scored = [_shown(side.masked_fill(other.isnan(), torch.nan)) for side, other in sides]
     everywhere = torch.arange(before.num_vertices)
-    old = _roots(hierarchy, before, everywhere, leave_one_out).having(scored[0]).log_value()
+    old = _roots(model, before, everywhere, leave_one_out).having(scored[0]).log_value()
     # The reach of a change is the same in both versions: a path that ends in common edges starts at a rewired vertex.
-    affected = _hearing(after, revalued, rewired, hierarchy.num_layers)
+    affected = _hearing(after, revalued, rewired, model.num_layers)
     new = old.clone()
-    new[affected] = _roots(hierarchy, after, affected, leave_one_out).having(scored[1][affected]).log_value()
-    return WhatIf(*(side.to(hierarchy.raw_prior) for side in (old, new)))
+    new[affected] = _roots(model, after, affected, leave_one_out).having(scored[1][affected]).log_value()
+    return WhatIf(*(side.to(model.dtype) for side in (old, new)))
 
 
 def _hearing(batch: Batch, revalued: Tensor, rewired: Tensor, num_levels: int) -> Tensor:
@@ -103,7 +104,7 @@ def _hearing(batch: Batch, revalued: Tensor, rewired: Tensor, num_levels: int) -
 
 @torch.no_grad()
 def what_if_all(
-    hierarchy: Hierarchy,
+    model: Answering,
     batch: Batch,
     column: int,
     values: Tensor,
@@ -115,7 +116,7 @@ def what_if_all(
 
     `budget` bounds the number of vertices that are copied at once; the results do not depend on it.
     """
-    current, levels = batch.x[vertices, column], hierarchy.num_layers
+    current, levels = batch.x[vertices, column], model.num_layers
     same = (current[:, None] == values) | (current.isnan()[:, None] & values.isnan())
     row, value = (~same).nonzero().unbind(1)
     centre, value = vertices[row], values[value]
@@ -129,12 +130,12 @@ def what_if_all(
         now, then = sides[0, at_centre, column], value[number[at_centre]]
         sides[:, at_centre, column] = torch.stack([now, then]).masked_fill(now.isnan() | then.isnan(), torch.nan)
         old, inverse = torch.unique(worlds.before, return_inverse=True)
-        found = _roots(hierarchy, worlds.batch, torch.cat([old, worlds.after]), leave_one_out)
-        before, after = found[inverse].having(sides[0]), found[len(old) :].having(sides[1])
+        found = _roots(model, worlds.batch, torch.cat([old, worlds.after]), leave_one_out)
+        before, after = found[inverse].having(_shown(sides[0])), found[len(old) :].having(_shown(sides[1]))
         totals.index_add_(0, number, after.log_value() - before.log_value())
     changes = torch.zeros(same.shape, dtype=torch.float64)
     changes[~same] = totals
-    return changes.to(hierarchy.raw_prior)
+    return changes.to(model.dtype)
 
 
 def replacements_of(schema: Schema, attribute: str, values: Sequence[Any] | Tensor | None) -> tuple[int, Tensor]:
@@ -150,6 +151,11 @@ def replacements_of(schema: Schema, attribute: str, values: Sequence[Any] | Tens
     raise InputError(f"attribute {attribute!r} is {kind.kind}: pass values= with those that are to be tried")
 
 
-def _roots(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, leave_one_out: bool) -> Given:
-    """The vertices' root templates, with the vertex itself left out of its own tree or not."""
-    return roots(hierarchy, batch, vertices, torch.full((len(vertices), batch.x.shape[1]), leave_one_out))
+def _shown(x: Tensor) -> Evidence:
+    """Entries x [N, d] that are scored; what is not known says nothing, not even that it is missing."""
+    return Evidence(x, x.isnan())
+
+
+def _roots(model: Answering, batch: Batch, vertices: Tensor, leave_one_out: bool) -> Roots:
+    """The vertices' roots, with the vertex itself left out of its own tree or not."""
+    return model.roots(batch, vertices, torch.full((len(vertices), batch.x.shape[1]), leave_one_out))

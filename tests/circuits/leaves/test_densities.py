@@ -24,24 +24,25 @@ from small_leaves import (
     over_dtypes,
     over_families,
     support,
+    univariate,
     values,
 )
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from gspn.attributes import Continuous, Count
-from gspn.circuits.leaves import GaussianLeaves, Leaves, leaves_for
+from gspn.circuits.leaves import GaussianLeaves, UnivariateLeaves
 from gspn.circuits.leaves.negative_binomial import LEAST_DISPERSION
 
 
-def evaluate(family: Leaves, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def evaluate(family: UnivariateLeaves, x: NDArray[np.float64]) -> NDArray[np.float64]:
     return family.log_density(family.natural(), torch.from_numpy(x)).detach().double().numpy()
 
 
 class Density(nn.Module):
     """Log-densities as a function of the raw parameters, which `functional_call` can replace."""
 
-    def __init__(self, family: Leaves) -> None:
+    def __init__(self, family: UnivariateLeaves) -> None:
         super().__init__()
         self.family = family
 
@@ -136,10 +137,10 @@ def test_gradient_of_log_density(case: Case) -> None:
 def test_large_counts_in_float32(name: str, column_dtype: torch.dtype) -> None:
     """Terms of size 1e6 cancel almost completely; whoever computes them in float32 loses tenths of a nat."""
     case = next(case for case in CASES if case.name == name)
-    family = leaves_for(case.attribute, 1, 2)
+    family = univariate(case.attribute, 1, 2)
     given = {"rate": [[1e5, 9.9e4]], "mean": [[1e5, 9.9e4]], "dispersion": [[1e-3, 1e-5]]}
     family.assign(family.check_exported({key: torch.tensor(given[key]) for key in family.exported}, 1))
-    exact = leaves_for(case.attribute, 1, 2).double()
+    exact = univariate(case.attribute, 1, 2).double()
     exact.load_state_dict(family.state_dict())  # the rounded parameters
     x = torch.tensor([9.8e4, 9.95e4, 100_000, 100_001, 1.003e5, 1.01e5], dtype=torch.float64)
     ours = family.log_density(family.natural(), x.to(column_dtype))
@@ -152,7 +153,7 @@ def test_large_counts_in_float32(name: str, column_dtype: torch.dtype) -> None:
 
 def test_negative_binomial_at_its_least_dispersion() -> None:
     """log Γ(10⁶ + x) − log Γ(10⁶) is a difference of numbers of size 10⁷: 1e-9 each, so 1e-8 and no better."""
-    family = leaves_for(Count("n", "negative_binomial"), 1, 1).double()
+    family = univariate(Count("n", "negative_binomial"), 1, 1).double()
     least = torch.tensor([[LEAST_DISPERSION]], dtype=torch.float64)
     family.assign(family.check_exported({"mean": torch.tensor([[3.0]]), "dispersion": least}, 1))
     x = np.arange(40.0)
@@ -169,7 +170,7 @@ def test_negative_binomial_at_its_least_dispersion() -> None:
 @pytest.mark.parametrize("std", [1e-3, 1.0, 1e3])
 def test_gaussian_far_values_are_finite(std: float, dtype: torch.dtype) -> None:
     """A million deviations of the data away, even for a state at the floor: finite, and so are the gradients."""
-    family = leaves_for(Continuous("x"), 1, 1).to(dtype)
+    family = univariate(Continuous("x"), 1, 1).to(dtype)
     assert isinstance(family, GaussianLeaves)
     family.center, family.spread = 12.0, 0.5
     scale = torch.tensor([[0.5 * std]], dtype=torch.float64)
@@ -185,7 +186,7 @@ def test_gaussian_far_values_are_finite(std: float, dtype: torch.dtype) -> None:
 def test_time_stamps_in_a_float32_model() -> None:
     """Seconds since 1970 are rounded to 128 s in float32: only standardising before rounding keeps them apart."""
     seconds = 1.7e9 + 1e3 * torch.randn(400, generator=generator()).double()
-    family = leaves_for(Continuous("when"), 2, 2)
+    family = univariate(Continuous("when"), 2, 2)
     assert isinstance(family, GaussianLeaves)
     family.standardise(seconds)
     late = seconds > seconds.median()

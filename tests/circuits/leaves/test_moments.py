@@ -20,11 +20,11 @@ from small_leaves import (
     over_cases,
     over_dtypes,
     support,
+    univariate,
     values,
 )
 
 from gspn.attributes import Binary, Categorical
-from gspn.circuits.leaves import leaves_for
 from gspn.errors import InputError
 
 over_ordered = pytest.mark.parametrize("case", ORDERED, ids=lambda case: case.name)
@@ -132,7 +132,7 @@ def test_cumulative_of_no_values_and_of_missing_ones(case: Case) -> None:
 
 
 def test_what_has_no_order_has_no_mean() -> None:
-    family = leaves_for(Categorical("element", ["C", "N"]), 1, 1)
+    family = univariate(Categorical("element", ["C", "N"]), 1, 1)
     natural = family.natural()
     with pytest.raises(InputError, match=r"'element'.*no mean"):
         family.mean(natural)

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_leaves import FAMILIES, LEAVES, Case, generator, over_dtypes, over_families
+from small_leaves import FAMILIES, LEAVES, Case, generator, over_dtypes, over_families, univariate
 
 from gspn.attributes import Binary, Categorical, Continuous, Count
-from gspn.circuits.leaves import GaussianLeaves, leaves_for
+from gspn.circuits.leaves import GaussianLeaves
 from gspn.circuits.leaves.gaussian import MAX_INITIAL_VARIANCE
 from gspn.circuits.leaves.poisson import LEAST_INITIAL_MEAN
 
@@ -69,7 +69,7 @@ def test_gaussians_start_at_the_moments_of_their_groups() -> None:
 @pytest.mark.parametrize("floor", [1e-6, 1e-3, 0.3, 1.0])
 def test_gaussians_start_between_the_floor_and_variance_10(floor: float, dtype: torch.dtype) -> None:
     """In standardised units; a group of one value sits above the floor, where the scale still learns."""
-    family = leaves_for(Continuous("x", floor=floor), 1, 3).to(dtype)
+    family = univariate(Continuous("x", floor=floor), 1, 3).to(dtype)
     assert isinstance(family, GaussianLeaves)
     family.center, family.spread = 5.0, 0.1
     wild = torch.tensor([-1e6, 1e6]).double()
@@ -102,13 +102,13 @@ def test_counts_start_at_the_means_of_their_groups() -> None:
     groups = [torch.tensor([0.0, 0.0, 0.0]).double(), torch.tensor([3.0, 4.0, 8.0]).double()]
     expected = np.array([LEAST_INITIAL_MEAN, 5.0])
     levels = 1000
-    poisson = leaves_for(Count("n"), levels, 2).double()
+    poisson = univariate(Count("n"), levels, 2).double()
     poisson.initialise(groups, generator())
     log_rate = poisson.mean(poisson.natural()).detach().log().numpy()
     # Noise of deviation 0.1 on every level's log-rate.
     np.testing.assert_allclose(log_rate.mean(0), np.log(expected), atol=5 * 0.1 / math.sqrt(levels))
     assert (log_rate.std(0) > 0).all()
-    negative = leaves_for(Count("n", "negative_binomial"), 1, 2).double()
+    negative = univariate(Count("n", "negative_binomial"), 1, 2).double()
     negative.initialise(groups, generator())
     np.testing.assert_allclose(negative.mean(negative.natural()).detach().numpy()[0], expected, rtol=1e-12)
 
@@ -118,7 +118,7 @@ def test_negative_binomials_start_with_the_dispersion_of_their_groups() -> None:
     rng = np.random.default_rng(0)
     heavy = torch.from_numpy(rng.negative_binomial(2, 2 / (2 + 10), 200).astype(float))
     groups = [heavy, torch.full((5,), 4.0).double(), torch.tensor([0.0] * 99 + [1e4]).double()]
-    family = leaves_for(Count("n", "negative_binomial"), 2, 3).double()
+    family = univariate(Count("n", "negative_binomial"), 2, 3).double()
     family.initialise(groups, generator())
     dispersion = family.export(family.natural())["dispersion"].detach().numpy()
     moments = (heavy.var(correction=0) - heavy.mean()) / heavy.mean().square()
@@ -126,7 +126,7 @@ def test_negative_binomials_start_with_the_dispersion_of_their_groups() -> None:
 
 
 def test_a_column_is_measured_in_its_own_units() -> None:
-    family = leaves_for(Continuous("x"), 1, 1)
+    family = univariate(Continuous("x"), 1, 1)
     assert isinstance(family, GaussianLeaves)
     column = torch.tensor([1.0, 3.0, 5.0, 7.0]).double()
     family.standardise(column)
@@ -139,7 +139,7 @@ def test_a_column_is_measured_in_its_own_units() -> None:
         assert family.spread == 1.0
     # Units are kept with the parameters, in full precision whatever the dtype.
     family.float().standardise(torch.tensor([1.7e9, 1.7e9 + 1 / 3], dtype=torch.float64))
-    other = leaves_for(Continuous("x"), 1, 1)
+    other = univariate(Continuous("x"), 1, 1)
     other.load_state_dict(family.state_dict())
     assert isinstance(other, GaussianLeaves)
     assert (other.center, other.spread) == (family.center, family.spread)

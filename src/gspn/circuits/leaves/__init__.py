@@ -1,11 +1,12 @@
-"""Leaves: the univariate distributions of attributes given a state, one family a file, behind one contract."""
+"""Leaves: the distributions of attributes given a state, one family a file, behind one contract and one registry."""
 
-from gspn.attributes import Attribute, Binary, Categorical, Continuous
-from gspn.circuits.leaves.contract import Leaves, Natural
+from gspn.circuits.leaves.contract import Leaves, Natural, Rows, at_level, message_width, with_level
 from gspn.circuits.leaves.gaussian import GaussianLeaves
 from gspn.circuits.leaves.negative_binomial import NegativeBinomialLeaves
 from gspn.circuits.leaves.poisson import PoissonLeaves
-from gspn.circuits.leaves.tables import BernoulliLeaves, CategoricalLeaves, TableLeaves
+from gspn.circuits.leaves.registry import leaves_for, register_leaf
+from gspn.circuits.leaves.tables import BernoulliLeaves, CategoricalLeaves
+from gspn.circuits.leaves.univariate import UnivariateLeaves
 
 __all__ = [
     "BernoulliLeaves",
@@ -15,19 +16,17 @@ __all__ = [
     "Natural",
     "NegativeBinomialLeaves",
     "PoissonLeaves",
-    "TableLeaves",
+    "Rows",
+    "UnivariateLeaves",
+    "at_level",
     "leaves_for",
+    "message_width",
+    "register_leaf",
+    "with_level",
 ]
 
-
-def leaves_for(attribute: Attribute, num_levels: int, num_leaves: int) -> Leaves:
-    """The family that models an attribute."""
-    if isinstance(attribute, Continuous):
-        return GaussianLeaves(attribute, num_levels, num_leaves)
-    if isinstance(attribute, Categorical):
-        return CategoricalLeaves(attribute, num_levels, num_leaves)
-    if isinstance(attribute, Binary):
-        return BernoulliLeaves(attribute, num_levels, num_leaves)
-    if attribute.distribution == "negative_binomial":
-        return NegativeBinomialLeaves(attribute, num_levels, num_leaves)
-    return PoissonLeaves(attribute, num_levels, num_leaves)
+register_leaf("gaussian", ["continuous"], GaussianLeaves)
+register_leaf("categorical", ["categorical"], CategoricalLeaves)
+register_leaf("bernoulli", ["binary"], BernoulliLeaves)
+register_leaf("poisson", ["count"], PoissonLeaves)
+register_leaf("negative_binomial", ["count"], NegativeBinomialLeaves)

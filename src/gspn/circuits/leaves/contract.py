@@ -1,116 +1,228 @@
-"""The contract of a leaf family: all distributions of one attribute, M of them at each of L levels, at once.
+"""The contract of a leaf family: M distributions over one or several attributes at each of L levels, all at once.
 
-Learned parameters are unconstrained tensors. `natural` turns them into the distributions' own parameters (positive
-scales, normalised probabilities); everything else is a function of those, so that the shortcut's combined level, which
-has no learned parameters, is treated like any other. Numbers that leave a family (moments, samples, `export`) are in
-the users' units and in float64.
+Learned parameters are unconstrained tensors [levels, leaves, …]. `natural` turns them into the distributions' own
+parameters (positive scales, normalised probabilities); everything else is a function of those, so that the shortcut's
+combined level, which has no learned parameters, is treated like any other. Numbers that leave a family (moments,
+samples, `export`) are in the users' units and in float64.
+
+Whatever depends on the family stands behind this contract; nothing outside this folder asks which family it has. A
+family over a single attribute has less to write: see `univariate`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from gspn.attributes import Attribute
+from gspn.attributes import Attribute, Categorical
+from gspn.circuits.evidence import Context, Evidence
 from gspn.errors import InputError
+
+if TYPE_CHECKING:
+    from gspn.circuits.leaves.univariate import UnivariateLeaves
 
 Natural = dict[str, Tensor]
 """The distributions' own parameters by name, each [levels, leaves, …]."""
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Univariate distributions of one attribute, a leaf each: the same for all rows, or every row with its own."""
+
+    family: UnivariateLeaves
+    natural: Natural
+    """Each [1, leaves, …] or [n, leaves, …]"""
+
+
 class Leaves(nn.Module, ABC):
-    """`num_leaves` distributions of one attribute at each of `num_levels` levels."""
+    """`num_leaves` distributions over the attributes in `scope` at each of `num_levels` levels.
+
+    `context_width` is the number D of columns of the context that the densities depend on; 0 for those without one.
+    A family with a context is evaluated level by level, one without for all levels at once.
+    """
 
     exported: ClassVar[tuple[str, ...]]
     """Names of the parameters in `export` and `assign`."""
+    gaps: ClassVar[Literal["ignorable", "informative"]] = "ignorable"
+    """Whether a missing entry says nothing, or is evidence of its own. A hidden one never is."""
 
-    def __init__(self, attribute: Attribute, num_levels: int, num_leaves: int) -> None:
+    def __init__(self, scope: Sequence[Attribute], num_levels: int, num_leaves: int, *, context_width: int = 0) -> None:
         super().__init__()
-        self.attribute = attribute
+        self.scope = tuple(scope)
         self.num_levels = num_levels
         self.num_leaves = num_leaves
+        self.context_width = context_width
 
-    # What a family must know.
+    @property
+    def key(self) -> str | tuple[str, ...]:
+        """The attribute's name, or those of several: what the family is called in parameters."""
+        names = tuple(attribute.name for attribute in self.scope)
+        return names[0] if len(names) == 1 else names
+
+    # Densities and conditionals.
 
     @abstractmethod
     def natural(self) -> Natural:
         """The present parameters of the levels that have their own."""
 
     @abstractmethod
+    def log_prob(self, natural: Natural, evidence: Evidence, context: Context | None = None) -> Tensor:
+        """[levels, n, leaves] log-density of what is known of the scope, everything unknown marginalised.
+
+        `evidence` has the columns of the scope. With a context `natural` has a single level; None is level 0, which
+        receives nothing.
+        """
+
+    @abstractmethod
+    def conditional(self, natural: Natural, column: int, evidence: Evidence, context: Context | None = None) -> Rows:
+        """The distributions of one attribute of the scope, which the evidence does not hold, given the others known.
+
+        `natural` has a single level.
+        """
+
+    @abstractmethod
+    def draw(
+        self,
+        natural: Natural,
+        leaf: Tensor,
+        wanted: Tensor,
+        evidence: Evidence,
+        context: Context | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """[n, attributes] the evidence with `wanted` entries [n, attributes] drawn, jointly, from leaf [n] of each row.
+
+        `natural` has a single level.
+        """
+
+    @abstractmethod
+    def expectation(self, natural: Natural, evidence: Evidence, context: Context | None = None) -> list[Tensor]:
+        """What a vertex tells its receivers of each attribute, by leaf: [n, leaves, `message_width(attribute)`].
+
+        Continuous: the standardised value; categorical: one column a category; binary: 1 for True; count: log(1 + x).
+        Known entries as they are, others by their conditional expectation. `natural` has a single level.
+        """
+
+    def table(self, natural: Natural) -> Tensor | None:
+        """[levels, K + 1, leaves] log-densities of the K values and of a gap where there are few; None elsewhere."""
+        return None
+
+    # Learning.
+
+    @abstractmethod
+    def start(self, groups: Sequence[Tensor], generator: torch.Generator) -> None:
+        """Set every level's leaf m from the rows groups[m] [n, attributes] (possibly none; NaN = missing)."""
+
+    @abstractmethod
+    def estimate(
+        self,
+        evidence: Evidence,
+        weights: Tensor,
+        *,
+        level: int = 0,
+        context: Context | None = None,
+        prior: float = 0.0,
+    ) -> None:
+        """Set a level to the weighted estimate of EM: the maximum of Σ weights · log_prob + `log_prior(…, prior)`.
+
+        `weights` is [n, leaves]. A leaf without any weight keeps what it has.
+        """
+
+    def pseudo_observations(self) -> tuple[Tensor, Tensor]:
+        """Rows [p, attributes] in users' units and their shares [p], which sum to 1: what the prior has seen."""
+        raise InputError(f"{type(self).__name__} of {self.named()} have no prior")
+
+    def log_prior(self, natural: Natural, strength: float) -> Tensor:
+        """[levels] log-density of the parameters: that of `strength` pseudo-observations, up to a constant."""
+        rows, shares = self.pseudo_observations()
+        log_prob = self.log_prob(natural, Evidence(rows))
+        return strength * (shares.to(log_prob)[:, None] * log_prob).sum((1, 2))
+
+    def features(self, x: Tensor) -> Tensor | None:
+        """[n, p] columns of deviation about 1 to cluster rows x [n, attributes] by; None where there are none."""
+        return None
+
+    # Units: what a family measures in, learned from the data before anything else.
+
+    def set_units(self, x: Tensor) -> None:
+        """Take the units from rows x [n, attributes], NaN = missing."""
+
+    def units(self) -> dict[str, Tensor]:
+        """[centre, spread] by attribute, for those that are measured in units of the data."""
+        return {}
+
+    def assign_units(self, units: Mapping[str, Any], given: Natural, fitted: bool) -> None:
+        """Set the units as people give them, or, where nothing has been fitted, choose some that suit `given`."""
+        if units:
+            raise InputError(f"leaves of {self.named()} have no units, got {sorted(units)}")
+
+    def deviations(self, x: Tensor) -> Tensor | None:
+        """[n, attributes] distance of x from the centre, in units; None where a value cannot be too far."""
+        return None
+
+    # The shortcut.
+
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
-        """One level combined from several with the given weights [levels] (the shortcut)."""
+        """One level combined from several with the given weights [levels], or a refusal."""
+        raise InputError(f"leaves of {self.named()} ({type(self).__name__}) cannot be combined by a shortcut")
 
-    @abstractmethod
-    def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
-        """[levels, N, leaves] log-densities of values without gaps."""
-
-    @abstractmethod
-    def mean(self, natural: Natural) -> Tensor:
-        """[levels, leaves]"""
-
-    @abstractmethod
-    def variance(self, natural: Natural) -> Tensor:
-        """[levels, leaves]"""
-
-    @abstractmethod
-    def mode(self, natural: Natural) -> Tensor:
-        """[levels, leaves] a most likely value."""
-
-    @abstractmethod
-    def quantile(self, natural: Natural, q: float) -> Tensor:
-        """[levels, leaves] the smallest value whose cumulative probability is at least q."""
-
-    @abstractmethod
-    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
-        """[levels, N, leaves] probability of a value of at most x [N]."""
-
-    @abstractmethod
-    def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """[n, levels, leaves] draws."""
-
-    @abstractmethod
-    def initialise(self, groups: Sequence[Tensor], generator: torch.Generator) -> None:
-        """Set every level's leaf m from the observed values groups[m] (possibly none), with noise where needed."""
+    # Parameters as people read them.
 
     @abstractmethod
     def export(self, natural: Natural) -> Natural:
-        """The parameters as people read them, under the names in `exported`."""
+        """The parameters under the names in `exported`, in users' units."""
 
     @abstractmethod
     def assign(self, exported: Mapping[str, Tensor]) -> None:
         """Set the learned parameters from checked, exported ones (levels that have their own)."""
 
-    # What all families share.
-
-    def log_density(self, natural: Natural, x: Tensor) -> Tensor:
-        """[levels, N, leaves] log-densities of a column; 0 where it is NaN, which marginalises the attribute."""
-        missing = torch.isnan(x)
-        # A valid stand-in instead of NaN: the gradient of a discarded branch must be finite too.
-        log_density = self.log_density_of(natural, x.masked_fill(missing, 0.0))
-        return log_density.masked_fill(missing[None, :, None], 0.0)
+    def unlike(self, one: Natural, other: Natural) -> str | None:
+        """The name of an exported parameter in which the two differ by more than rounding; None if none does."""
+        for key, value in one.items():
+            if not torch.allclose(value, other[key], rtol=1e-4, atol=1e-4):
+                return key
+        return None
 
     def check_exported(self, exported: Mapping[str, Any], *num_levels: int) -> Natural:
         """Exported parameters of one of the given numbers of levels, or an error that names what is wrong with them."""
-        name = self.attribute.name
+        name = self.named()
         if set(exported) != set(self.exported):
-            raise InputError(f"leaves of '{name}' need {list(self.exported)}, got {sorted(map(str, exported))}")
-        checked = {key: as_numbers(f"leaves of '{name}': '{key}'", value) for key, value in exported.items()}
+            raise InputError(f"leaves of {name} need {list(self.exported)}, got {sorted(map(str, exported))}")
+        checked = {key: as_numbers(f"leaves of {name}: '{key}'", value) for key, value in exported.items()}
         levels = {value.shape[0] if value.dim() else 0 for value in checked.values()}
         wanted = max(levels) if len(levels) == 1 and levels <= set(num_levels) else min(num_levels)
         for key, like in self.export(self.natural()).items():
             value, shape = checked[key], [wanted, *like.shape[1:]]
             if list(value.shape) != shape:
-                raise InputError(f"leaves of '{name}': '{key}' has shape {list(value.shape)} instead of {shape}")
+                raise InputError(f"leaves of {name}: '{key}' has shape {list(value.shape)} instead of {shape}")
             if not torch.isfinite(value).all():
-                raise InputError(f"leaves of '{name}': '{key}' must be finite")
+                raise InputError(f"leaves of {name}: '{key}' must be finite")
         return checked
 
+    def named(self) -> str:
+        return ", ".join(f"'{attribute.name}'" for attribute in self.scope)
+
     def refuse(self, key: str, requirement: str) -> InputError:
-        return InputError(f"leaves of '{self.attribute.name}': '{key}' must be {requirement}")
+        return InputError(f"leaves of {self.named()}: '{key}' must be {requirement}")
+
+    # Memory.
+
+    def bytes_per_vertex(self) -> int:
+        """Bytes that `log_prob` of one level takes at most beside its result, for each row.
+
+        Six intermediate results, in double precision, are enough for all families that compute a leaf at a time.
+        """
+        return 6 * 8 * self.num_leaves
+
+
+def message_width(attribute: Attribute) -> int:
+    """Columns of the context that tell of an attribute."""
+    return len(attribute.categories) if isinstance(attribute, Categorical) else 1
 
 
 def at_level(natural: Natural, level: int) -> Natural:
@@ -132,7 +244,7 @@ def as_numbers(name: str, value: Any) -> Tensor:
         raise InputError(f"{name} must be an array of numbers: {error}") from error
 
 
-def as_mapping(name: str, value: Any) -> Mapping[str, Any]:
+def as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
         raise InputError(f"{name} must be a mapping by name, got {type(value).__name__}")
     return value

@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from gspn.attributes import Continuous
-from gspn.circuits.leaves.contract import Leaves, Natural
+from gspn.attributes import Attribute, Continuous
+from gspn.circuits.leaves.contract import Natural, as_numbers
+from gspn.circuits.leaves.univariate import UnivariateLeaves
+from gspn.circuits.mixture_shape import ENTROPY_STEPS, gaussian_entropy, gaussian_mode
 from gspn.circuits.numerics import inverse_softplus
+from gspn.errors import InputError
 
 MAX_INITIAL_VARIANCE = 10.0
 
 
-class GaussianLeaves(Leaves):
+class GaussianLeaves(UnivariateLeaves):
     """Normal distributions; `natural` holds mean and scale in units of `spread` around `center`."""
 
     exported = ("mean", "std")
     attribute: Continuous
 
-    def __init__(self, attribute: Continuous, num_levels: int, num_leaves: int) -> None:
+    def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
         super().__init__(attribute, num_levels, num_leaves)
         # Plain floats, not buffers: `.float()` must not round the units of the data.
         self.center = 0.0
@@ -61,8 +65,8 @@ class GaussianLeaves(Leaves):
         return {"mean": mean, "scale": scale}
 
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
-        mean, scale = natural["mean"][:, None, :], natural["scale"][:, None, :]
-        z = self.standardised(x).to(mean.dtype)[None, :, None]
+        mean, scale = natural["mean"], natural["scale"]
+        z = self.standardised(x).to(mean.dtype)
         constant = 0.5 * math.log(2 * math.pi) + math.log(self.spread)
         return -0.5 * ((z - mean) / scale).square() - (scale.log() + constant)
 
@@ -79,9 +83,8 @@ class GaussianLeaves(Leaves):
         normal_quantile: Tensor = torch.special.ndtri(torch.tensor(q, dtype=torch.float64))
         return self.mean(natural) + self.variance(natural).sqrt() * normal_quantile
 
-    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
-        mean, std = self.mean(natural)[:, None, :], self.variance(natural).sqrt()[:, None, :]
-        below: Tensor = torch.special.ndtr((x.double()[None, :, None] - mean) / std)
+    def cumulative_of(self, natural: Natural, x: Tensor) -> Tensor:
+        below: Tensor = torch.special.ndtr((x.double() - self.mean(natural)) / self.variance(natural).sqrt())
         return below
 
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
@@ -101,6 +104,80 @@ class GaussianLeaves(Leaves):
                 std = std.clamp(least, math.sqrt(MAX_INITIAL_VARIANCE))
                 self.raw_mean[:, m] = mean
                 self.raw_scale[:, m] = inverse_softplus(std - self.attribute.floor)
+
+    def mixture_mode(self, natural: Natural, weights: Tensor) -> Tensor:
+        mean, std = self.mean(natural), self.variance(natural).sqrt()
+        # Leaves that all rows share allow a grid that they share, too.
+        return gaussian_mode(weights, mean[0], std[0]) if len(mean) == 1 else super().mixture_mode(natural, weights)
+
+    def mixture_entropy(self, natural: Natural, weights: Tensor) -> Tensor:
+        mean, std = self.mean(natural), self.variance(natural).sqrt()
+        shared = len(mean) == 1
+        return gaussian_entropy(weights, mean[0], std[0]) if shared else super().mixture_entropy(natural, weights)
+
+    def breakpoints(self, natural: Natural) -> Tensor:
+        mean, std = self.mean(natural), self.variance(natural).sqrt()
+        return mean[..., None] + std[..., None] * ENTROPY_STEPS
+
+    def weighted_estimate(self, x: Tensor, weights: Tensor) -> Natural:
+        z = self.standardised(x)
+        mass = weights.sum(0).clamp_min(torch.finfo(weights.dtype).tiny)
+        mean = weights.T @ z / mass
+        variance = (weights * (z[:, None] - mean).square()).sum(0) / mass
+        # The likelihood falls on both sides of its maximum, so the floor is the best of what is allowed.
+        std = variance.sqrt().clamp_min(self.attribute.floor)
+        return {"mean": self.center + self.spread * mean, "std": self.spread * std}
+
+    def pseudo_observations(self) -> tuple[Tensor, Tensor]:
+        """Of mean 0 and deviation 1 in units of the data."""
+        rows = torch.tensor([[self.center - self.spread], [self.center + self.spread]], dtype=torch.float64)
+        return rows, torch.tensor([0.5, 0.5], dtype=torch.float64)
+
+    def features(self, x: Tensor) -> Tensor | None:
+        return self.standardised(x)
+
+    # Units.
+
+    def set_units(self, x: Tensor) -> None:
+        known = x[~torch.isnan(x)]
+        if not len(known):
+            return
+        self.standardise(known)
+        if not math.isfinite(self.spread):
+            largest = known[known.abs().argmax()].item()
+            raise InputError(f"'{self.attribute.name}': values as large as {largest:g} cannot be squared")
+
+    def units(self) -> dict[str, Tensor]:
+        return {self.attribute.name: torch.tensor([self.center, self.spread], dtype=torch.float64)}
+
+    def assign_units(self, units: Mapping[str, Any], given: Natural, fitted: bool) -> None:
+        name = self.attribute.name
+        if name in units:
+            numbers = as_numbers(f"units of '{name}'", units[name])
+            center, spread = numbers.tolist() if numbers.shape == (2,) else (math.nan, math.nan)
+            if not (math.isfinite(center) and math.isfinite(spread) and spread > 0):
+                raise InputError(
+                    f"units of '{name}' must be a finite centre and a positive spread, got {numbers.tolist()}"
+                )
+            self.center, self.spread = center, spread
+        elif not fitted:
+            # No data seen: measure in the sharpest given state, so that no given deviation falls below the floor.
+            if bool((given["std"] <= 0).any()):
+                raise self.refuse("std", "positive")
+            self.center, self.spread = given["mean"].mean().item(), given["std"].min().item()
+
+    def deviations(self, x: Tensor) -> Tensor | None:
+        return self.standardised(x).abs()
+
+    def unlike(self, one: Natural, other: Natural) -> str | None:
+        # Compared in units of the data: nothing is near or far by itself.
+        sides = [
+            {"mean": (side["mean"] - self.center) / self.spread, "std": side["std"] / self.spread}
+            for side in (one, other)
+        ]
+        return super().unlike(*sides)
+
+    # Parameters as people read them.
 
     def export(self, natural: Natural) -> Natural:
         return {"mean": self.mean(natural), "std": self.spread * natural["scale"].double()}

@@ -6,6 +6,7 @@ reason.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import scipy.stats
@@ -13,22 +14,28 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from gspn.attributes import Count
-from gspn.circuits.leaves.contract import Leaves, Natural
-from gspn.circuits.leaves.poisson import initial_means
+from gspn.attributes import Attribute
+from gspn.circuits.leaves.contract import Natural
+from gspn.circuits.leaves.poisson import CountLeaves, initial_means
+from gspn.circuits.leaves.univariate import beside_rows
 from gspn.circuits.numerics import inverse_softplus, log_positive, log_weight
 
 LEAST_DISPERSION = 1e-6
 """A Poisson for all but huge counts, yet large enough for log Γ(x + 1/α) − log Γ(1/α) to keep its digits."""
 
+MOST_DISPERSION = 1e4
+"""A state whose counts spread further is not told from one with this."""
 
-class NegativeBinomialLeaves(Leaves):
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_SECTIONS = 80
+
+
+class NegativeBinomialLeaves(CountLeaves):
     """Negative binomial distributions; `natural` holds log_mean and dispersion."""
 
     exported = ("mean", "dispersion")
-    attribute: Count
 
-    def __init__(self, attribute: Count, num_levels: int, num_leaves: int) -> None:
+    def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
         super().__init__(attribute, num_levels, num_leaves)
         self.raw_mean = nn.Parameter(torch.randn(num_levels, num_leaves))
         self.raw_dispersion = nn.Parameter(torch.zeros(num_levels, num_leaves))
@@ -42,9 +49,7 @@ class NegativeBinomialLeaves(Leaves):
         return {"log_mean": log_mean, "dispersion": (weights[:, None] * natural["dispersion"]).sum(0, keepdim=True)}
 
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
-        log_mean = natural["log_mean"].double()[:, None, :]
-        alpha = natural["dispersion"].double()[:, None, :]
-        x = x.double()[None, :, None]
+        log_mean, alpha, x = natural["log_mean"].double(), natural["dispersion"].double(), x.double()
         size = 1 / alpha
         log_odds = log_mean + alpha.log()
         log_choose = torch.lgamma(x + size) - torch.lgamma(size) - torch.lgamma(x + 1)
@@ -67,9 +72,9 @@ class NegativeBinomialLeaves(Leaves):
         size, success = self._size_and_success(natural)
         return torch.as_tensor(scipy.stats.nbinom.ppf(q, size.numpy(), success.numpy())).clamp_min(0)
 
-    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
-        size, success = (parameter.numpy()[:, None, :] for parameter in self._size_and_success(natural))
-        return torch.as_tensor(scipy.stats.nbinom.cdf(x.double().numpy()[None, :, None], size, success))
+    def cumulative_of(self, natural: Natural, x: Tensor) -> Tensor:
+        size, success = (parameter.numpy() for parameter in self._size_and_success(natural))
+        return torch.as_tensor(scipy.stats.nbinom.cdf(x.double().numpy(), size, success))
 
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
         size, _ = self._size_and_success(natural)
@@ -92,6 +97,23 @@ class NegativeBinomialLeaves(Leaves):
         with torch.no_grad():
             self.raw_mean.copy_(means.log().expand_as(self.raw_mean))
             self.raw_dispersion.copy_(inverse_softplus(dispersion - LEAST_DISPERSION).expand_as(self.raw_dispersion))
+
+    def weighted_estimate(self, x: Tensor, weights: Tensor) -> Natural:
+        """The mean is the likeliest whatever the dispersion; that has no formula and is found by golden sections."""
+        counts, place = torch.unique(x, return_inverse=True)
+        mass = torch.zeros(len(counts), weights.shape[1], dtype=weights.dtype).index_add(0, place, weights)
+        mean = (mass.T @ counts / mass.sum(0).clamp_min(torch.finfo(mass.dtype).tiny)).clamp_min(1e-300)
+
+        def likelihood(log_dispersion: Tensor) -> Tensor:
+            natural = beside_rows({"log_mean": mean.log()[None], "dispersion": log_dispersion.exp()[None]})
+            return (mass * self.log_density_of(natural, counts[:, None])[0]).sum(0)
+
+        low, high = (torch.full_like(mean, math.log(bound)) for bound in (LEAST_DISPERSION, MOST_DISPERSION))
+        for _ in range(_SECTIONS):
+            left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+            better = likelihood(left) > likelihood(right)
+            low, high = torch.where(better, low, left), torch.where(better, right, high)
+        return {"mean": mean, "dispersion": ((low + high) / 2).exp().clamp_min(LEAST_DISPERSION)}
 
     def export(self, natural: Natural) -> Natural:
         return {"mean": self.mean(natural), "dispersion": natural["dispersion"].double()}

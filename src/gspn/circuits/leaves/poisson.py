@@ -13,8 +13,9 @@ import scipy.stats
 import torch
 from torch import Tensor, nn
 
-from gspn.attributes import Count
-from gspn.circuits.leaves.contract import Leaves, Natural
+from gspn.attributes import Attribute, Count
+from gspn.circuits.leaves.contract import Natural
+from gspn.circuits.leaves.univariate import UnivariateLeaves
 from gspn.circuits.numerics import log_positive, log_weight
 
 LEAST_INITIAL_MEAN = 0.05
@@ -23,13 +24,29 @@ LEAST_INITIAL_MEAN = 0.05
 _NOISE = 0.1
 
 
-class PoissonLeaves(Leaves):
+class CountLeaves(UnivariateLeaves):
+    """Shared by the families of counts."""
+
+    attribute: Count
+
+    def features(self, x: Tensor) -> Tensor | None:
+        """On a log scale."""
+        log_count = torch.log1p(x)
+        known = log_count[~torch.isnan(log_count)]
+        spread = known.std(correction=0) if len(known) else torch.tensor(0.0)
+        return log_count / torch.where(spread > 0, spread, 1.0)
+
+    def pseudo_observations(self) -> tuple[Tensor, Tensor]:
+        """A single event."""
+        return torch.ones(1, 1, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+
+
+class PoissonLeaves(CountLeaves):
     """Poisson distributions; `natural` holds log_rate."""
 
     exported = ("rate",)
-    attribute: Count
 
-    def __init__(self, attribute: Count, num_levels: int, num_leaves: int) -> None:
+    def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
         super().__init__(attribute, num_levels, num_leaves)
         self.raw_rate = nn.Parameter(torch.randn(num_levels, num_leaves))
 
@@ -42,8 +59,7 @@ class PoissonLeaves(Leaves):
         return {"log_rate": torch.logsumexp(log_weights + natural["log_rate"], dim=0, keepdim=True)}
 
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
-        log_rate = natural["log_rate"].double()[:, None, :]
-        x = x.double()[None, :, None]
+        log_rate, x = natural["log_rate"].double(), x.double()
         return (x * log_rate - log_rate.exp() - torch.lgamma(x + 1)).to(natural["log_rate"].dtype)
 
     def mean(self, natural: Natural) -> Tensor:
@@ -58,9 +74,8 @@ class PoissonLeaves(Leaves):
     def quantile(self, natural: Natural, q: float) -> Tensor:
         return torch.as_tensor(scipy.stats.poisson.ppf(q, self.mean(natural).detach().numpy())).clamp_min(0)
 
-    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
-        rate = self.mean(natural).detach().numpy()[:, None, :]
-        return torch.as_tensor(scipy.stats.poisson.cdf(x.double().numpy()[None, :, None], rate))
+    def cumulative_of(self, natural: Natural, x: Tensor) -> Tensor:
+        return torch.as_tensor(scipy.stats.poisson.cdf(x.double().numpy(), self.mean(natural).detach().numpy()))
 
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
         rate = self.mean(natural).detach()
@@ -71,6 +86,9 @@ class PoissonLeaves(Leaves):
         noise = _NOISE * torch.randn(self.num_levels, self.num_leaves, generator=generator, dtype=torch.float64)
         with torch.no_grad():
             self.raw_rate.copy_(means.log() + noise)
+
+    def weighted_estimate(self, x: Tensor, weights: Tensor) -> Natural:
+        return {"rate": weights.T @ x / weights.sum(0).clamp_min(torch.finfo(weights.dtype).tiny)}
 
     def export(self, natural: Natural) -> Natural:
         return {"rate": self.mean(natural)}

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, one_hot
 
-from gspn.attributes import Binary, Categorical
-from gspn.circuits.leaves.contract import Leaves, Natural
+from gspn.attributes import Attribute, Binary, Categorical
+from gspn.circuits.leaves.contract import Natural
+from gspn.circuits.leaves.univariate import UnivariateLeaves
 from gspn.circuits.numerics import log_positive, log_weight
 from gspn.errors import InputError
 
@@ -18,7 +19,7 @@ _NOISE = 1.0
 """Deviation of the noise on initial logits: states that start alike would stay alike."""
 
 
-class TableLeaves(Leaves):
+class TableLeaves(UnivariateLeaves):
     """Shared by both: `natural` holds log_probs [levels, leaves, K]."""
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
@@ -35,7 +36,10 @@ class TableLeaves(Leaves):
         return table.index_select(1, x.nan_to_num(nan=table.shape[1] - 1).long())
 
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
-        return self.log_density(natural, x)
+        log_probs = natural["log_probs"]
+        shape = torch.broadcast_shapes(log_probs.shape[:-1], x.shape)
+        codes = x.long().expand(shape).unsqueeze(-1)
+        return log_probs.expand(*shape, log_probs.shape[-1]).gather(-1, codes).squeeze(-1)
 
     def mode(self, natural: Natural) -> Tensor:
         return natural["log_probs"].argmax(-1).double()
@@ -55,6 +59,20 @@ class TableLeaves(Leaves):
         noise = _NOISE * torch.randn(self.num_levels, *log_probs.shape, generator=generator, dtype=torch.float64)
         self.set_log_probs(torch.log_softmax(log_probs + noise, dim=-1))
 
+    def weighted_estimate(self, x: Tensor, weights: Tensor) -> Natural:
+        counts = one_hot(x.long(), self.natural()["log_probs"].shape[-1]).to(weights.dtype)
+        sums = weights.T @ counts
+        return self._exported(sums / sums.sum(1, keepdim=True).clamp_min(torch.finfo(sums.dtype).tiny))
+
+    def pseudo_observations(self) -> tuple[Tensor, Tensor]:
+        """All values alike."""
+        size = self.natural()["log_probs"].shape[-1]
+        return torch.arange(size, dtype=torch.float64)[:, None], torch.full((size,), 1 / size, dtype=torch.float64)
+
+    @abstractmethod
+    def _exported(self, probs: Tensor) -> Natural:
+        """Probabilities [..., K] under the name and in the form that people read."""
+
     @abstractmethod
     def set_log_probs(self, log_probs: Tensor) -> None:
         """Set the learned parameters from [levels, leaves, K]."""
@@ -71,9 +89,9 @@ class CategoricalLeaves(TableLeaves):
     exported = ("probs",)
     attribute: Categorical
 
-    def __init__(self, attribute: Categorical, num_levels: int, num_leaves: int) -> None:
+    def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
         super().__init__(attribute, num_levels, num_leaves)
-        self.raw_probs = nn.Parameter(torch.randn(num_levels, num_leaves, len(attribute.categories)))
+        self.raw_probs = nn.Parameter(torch.randn(num_levels, num_leaves, len(self.attribute.categories)))
 
     def natural(self) -> Natural:
         return {"log_probs": torch.log_softmax(self.raw_probs, dim=-1)}
@@ -87,14 +105,17 @@ class CategoricalLeaves(TableLeaves):
     def quantile(self, natural: Natural, q: float) -> Tensor:
         raise self._unordered("quantile")
 
-    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
+    def cumulative_of(self, natural: Natural, x: Tensor) -> Tensor:
         raise self._unordered("cumulative probability")
 
     def _unordered(self, what: str) -> InputError:
         return InputError(f"attribute '{self.attribute.name}' is categorical: it has a mode but no {what}")
 
     def export(self, natural: Natural) -> Natural:
-        return {"probs": natural["log_probs"].double().exp()}
+        return self._exported(natural["log_probs"].double().exp())
+
+    def _exported(self, probs: Tensor) -> Natural:
+        return {"probs": probs}
 
     def assign(self, exported: Mapping[str, Tensor]) -> None:
         probs = exported["probs"]
@@ -113,7 +134,7 @@ class BernoulliLeaves(TableLeaves):
     exported = ("probs",)
     attribute: Binary
 
-    def __init__(self, attribute: Binary, num_levels: int, num_leaves: int) -> None:
+    def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
         super().__init__(attribute, num_levels, num_leaves)
         self.raw_logit = nn.Parameter(torch.randn(num_levels, num_leaves))
 
@@ -129,13 +150,15 @@ class BernoulliLeaves(TableLeaves):
     def quantile(self, natural: Natural, q: float) -> Tensor:
         return (natural["log_probs"].double().exp()[..., 0] < q).double()
 
-    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
-        of_zero = natural["log_probs"].double().exp()[:, None, :, 0]
-        value = x.double()[None, :, None]
+    def cumulative_of(self, natural: Natural, x: Tensor) -> Tensor:
+        of_zero, value = natural["log_probs"].double().exp()[..., 0], x.double()
         return torch.where(value < 0, 0.0, torch.where(value < 1, of_zero, 1.0))
 
     def export(self, natural: Natural) -> Natural:
         return {"probs": self.mean(natural)}
+
+    def _exported(self, probs: Tensor) -> Natural:
+        return {"probs": probs[..., 1].clamp(0.0, 1.0)}
 
     def assign(self, exported: Mapping[str, Tensor]) -> None:
         probs = exported["probs"]

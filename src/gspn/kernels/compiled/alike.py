@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.threads import Team, parts, side_by_side
+from gspn.kernels.compiled.threads import Team, parts, side_by_side
 
 ROUNDS = 12
 """Refinements after which a graph is left alone: a long path would need as many as it has vertices."""

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.alike import Rows
-from gspn.kernels.lanes import WIDTH, exp_negative, fill, larger, largest, load, store
-from gspn.kernels.threads import Team, parts, side_by_side
+from gspn.kernels.compiled.alike import Rows
+from gspn.kernels.compiled.lanes import WIDTH, exp_negative, fill, larger, largest, load, store
+from gspn.kernels.compiled.threads import Team, parts, side_by_side
 
 STRETCH = 128
 """Rows that climb together, if the graphs allow: few enough to stay in the cache."""

@@ -13,8 +13,8 @@ import numba
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.lanes import WIDTH, fill, item, load, spread, store
-from gspn.kernels.levels import LONG_SUM
+from gspn.kernels.compiled.lanes import WIDTH, fill, item, load, spread, store
+from gspn.kernels.contract import LONG_SUM
 
 TILE = 8
 """Vertices treated together; `multiply` and `add_products` are written out for this number."""

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.alike import Rows
-from gspn.kernels.lanes import WIDTH, item, load, spread, store
-from gspn.kernels.layout import Plan, Sizes, add_up, pad, tabulate
-from gspn.kernels.posterior import log_of, posterior
-from gspn.kernels.rows import CHUNK, TILE, copy_row, flush, gather, graph_of, multiply
-from gspn.kernels.threads import Team, side_by_side
+from gspn.kernels.compiled.alike import Rows
+from gspn.kernels.compiled.lanes import WIDTH, item, load, spread, store
+from gspn.kernels.compiled.layout import Plan, Sizes, add_up, pad, tabulate
+from gspn.kernels.compiled.posterior import log_of, posterior
+from gspn.kernels.compiled.rows import CHUNK, TILE, copy_row, flush, gather, graph_of, multiply
+from gspn.kernels.compiled.threads import Team, side_by_side
 
 
 class Climbed(NamedTuple):

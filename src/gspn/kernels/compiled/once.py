@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gspn.errors import GSPNError
-from gspn.kernels.choose import VARIABLE
+from gspn.kernels.contract import VARIABLE
 
 Backward: TypeAlias = Callable[..., tuple[Tensor | None, ...]]
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.alike import Rows
-from gspn.kernels.lanes import WIDTH, item, load, spread, store
-from gspn.kernels.layout import Plan, Sizes, add_up, pad, transpose
-from gspn.kernels.posterior import to_prior
-from gspn.kernels.rows import (
+from gspn.kernels.compiled.alike import Rows
+from gspn.kernels.compiled.lanes import WIDTH, item, load, spread, store
+from gspn.kernels.compiled.layout import Plan, Sizes, add_up, pad, transpose
+from gspn.kernels.compiled.posterior import to_prior
+from gspn.kernels.compiled.rows import (
     CHUNK,
     TILE,
     add_products,
@@ -25,8 +25,8 @@ from gspn.kernels.rows import (
     graph_of,
     multiply,
 )
-from gspn.kernels.threads import Team, side_by_side
-from gspn.kernels.upward import Climbed
+from gspn.kernels.compiled.threads import Team, side_by_side
+from gspn.kernels.compiled.upward import Climbed
 
 
 class Given(NamedTuple):

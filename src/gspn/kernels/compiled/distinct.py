@@ -13,26 +13,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gspn.circuits.leaves import Leaves, Natural, TableLeaves
+from gspn.circuits.evidence import Evidence
+from gspn.circuits.leaves import Leaves, Natural
 from gspn.circuits.templates import NaiveBayes, inputs_of
 from gspn.graphs.assembly import compiled
 
 
 def distinct_inputs(
-    template: NaiveBayes, families: Sequence[Leaves], naturals: Sequence[Natural], x: Tensor
+    template: NaiveBayes, families: Sequence[Leaves], naturals: Sequence[Natural], evidence: Evidence
 ) -> tuple[Tensor, Tensor | None]:
-    """Inputs [levels, U, C] of the template for distinct rows of x [N, d], and for every row of x its number [N] there.
+    """Inputs [levels, U, C] of the template for distinct rows of evidence [N, d], and every row's number [N] there.
 
-    None: one row for every row of x, in order.
+    None: one row for every row of the evidence, in order.
     """
-    if len(families) == 1 and isinstance(families[0], TableLeaves):
+    x = evidence.x
+    if len(families) == 1 and (table := families[0].table(naturals[0])) is not None:
         # The rows of a table are all that can occur: there is nothing to search for, or to look up.
-        table = families[0].table(naturals[0])
         values = table.shape[1]
         if values <= _most(x):
             return table, x.squeeze(1).nan_to_num(nan=values - 1).int()
-    rows, number = distinct_rows(x)
-    return inputs_of(template, families, naturals, rows), number
+    if all(family.gaps == "ignorable" for family in families):
+        rows, number = distinct_rows(x)  # hidden or missing, it is the same to these
+        return inputs_of(template, families, naturals, Evidence(rows)), number
+    columns = x.shape[1]
+    rows, number = distinct_rows(torch.cat([x, evidence.hidden.double(), evidence.missing.double()], dim=1))
+    codes = rows[:, columns : 2 * columns] > 0, rows[:, 2 * columns :] > 0
+    return inputs_of(template, families, naturals, Evidence(rows[:, :columns], *codes)), number
 
 
 def distinct_rows(x: Tensor) -> tuple[Tensor, Tensor | None]:

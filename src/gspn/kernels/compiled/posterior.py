@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.lanes import WIDTH, fill, load, store, total
-from gspn.kernels.rows import part
+from gspn.kernels.compiled.lanes import WIDTH, fill, load, store, total
+from gspn.kernels.compiled.rows import part
 
 
 @part

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.lanes import item
-from gspn.kernels.posterior import log_of, posterior
-from gspn.kernels.rows import TILE, copy_row, gather, multiply
-from gspn.kernels.threads import Team, parts, side_by_side
+from gspn.kernels.compiled.lanes import item
+from gspn.kernels.compiled.posterior import log_of, posterior
+from gspn.kernels.compiled.rows import TILE, copy_row, gather, multiply
+from gspn.kernels.compiled.threads import Team, parts, side_by_side
 
 
 class Range(NamedTuple):

@@ -19,14 +19,14 @@ from torch import Tensor
 
 from gspn.graphs.assembly import compiled
 from gspn.graphs.batch import Batch
-from gspn.kernels.alike import Rows, rows_alike, rows_alone
+from gspn.kernels.compiled.alike import Rows, rows_alike, rows_alone
+from gspn.kernels.compiled.downward import Given, downward
+from gspn.kernels.compiled.lanes import WIDTH
+from gspn.kernels.compiled.layout import Plan, Sizes, divide
+from gspn.kernels.compiled.once import once_differentiable
+from gspn.kernels.compiled.threads import Team, team
+from gspn.kernels.compiled.upward import Climbed, upward
 from gspn.kernels.contract import Levels
-from gspn.kernels.downward import Given, downward
-from gspn.kernels.lanes import WIDTH
-from gspn.kernels.layout import Plan, Sizes, divide
-from gspn.kernels.once import once_differentiable
-from gspn.kernels.threads import Team, team
-from gspn.kernels.upward import Climbed, upward
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,12 @@ event.register("numba:compile", _Notice())
 
 
 def fast(log_density: Tensor, evidence: Tensor | None, prior: Tensor, transitions: Tensor, batch: Batch) -> Levels:
-    """See `contract.Kernel`."""
+    """Climb from level 0 to the root.
+
+    `log_density` [L, U, C] is log p(x | state) of every distinct row of evidence, and `evidence` [N] tells which row
+    each vertex has; None: one row a vertex, in order. `prior` [1, C] and `transitions` [L-1, T, 1, C, C] are
+    probabilities.
+    """
     levels, _, states = log_density.shape
     kinds, kind = transitions.shape[1], np.empty(0, np.int32)
     if kinds > 1 and batch.edge_type is not None:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from gspn.graphs.assembly import compiled
-from gspn.kernels.lanes import WIDTH, exp_negative, fill, larger, largest, load, store, total
-from gspn.kernels.once import once_differentiable
+from gspn.kernels.compiled.lanes import WIDTH, exp_negative, fill, larger, largest, load, store, total
+from gspn.kernels.compiled.once import once_differentiable
 
 
 def log_mixture(log_prior: Tensor, log_density: Tensor, evidence: Tensor | None, y: Tensor) -> Tensor:

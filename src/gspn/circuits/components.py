@@ -1,0 +1,119 @@
+"""Univariate components of mixtures: the leaves that an attribute may be distributed by, of one family or of several.
+
+The components are the same for all rows, or every row has its own. Whose weights they get is the mixture's business.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from gspn.attributes import Attribute
+from gspn.circuits.leaves.contract import Rows
+from gspn.circuits.leaves.univariate import UnivariateLeaves, beside_rows, sample_rows
+from gspn.circuits.mixture_shape import continuous_entropy, continuous_mode, sum_over_counts
+
+
+class Components:
+    """C distributions of one attribute for each of n rows, in double precision; copies, which no training changes."""
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        self.parts = [
+            Rows(
+                copy.copy(part.family),
+                {name: value.detach().cpu().double().clone() for name, value in part.natural.items()},
+            )
+            for part in parts
+        ]
+
+    @property
+    def attribute(self) -> Attribute:
+        return self.parts[0].family.attribute
+
+    def __getitem__(self, rows: slice | Tensor) -> Components:
+        def taken(value: Tensor) -> Tensor:
+            return value if len(value) == 1 else value[rows]
+
+        return Components([Rows(part.family, {k: taken(v) for k, v in part.natural.items()}) for part in self.parts])
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """[n, C] log-densities of x [n]; 0 where it is NaN."""
+        missing = torch.isnan(x)[:, None]
+        values = x[:, None].masked_fill(missing, 0.0)
+        found = [part.family.log_density_of(part.natural, values) for part in self.parts]
+        return torch.cat(found, dim=-1).masked_fill(missing, 0.0)
+
+    def log_probs(self, codes: int) -> list[Tensor]:
+        """For every code [n or 1, C] its log-probability."""
+
+        def log_prob(part: Rows, code: Tensor) -> Tensor:
+            return part.family.log_density_of(part.natural, code[None, None])
+
+        values = torch.arange(codes, dtype=torch.float64)
+        return [self._joined(partial(log_prob, code=code)) for code in values]
+
+    def cumulative(self, x: Tensor) -> Tensor:
+        """[n, C]"""
+        return torch.cat([part.family.cumulative_of(part.natural, x[:, None]) for part in self.parts], dim=-1)
+
+    def mean(self) -> Tensor:
+        """[n or 1, C]"""
+        return self._joined(lambda part: part.family.mean(part.natural))
+
+    def variance(self) -> Tensor:
+        """[n or 1, C]"""
+        return self._joined(lambda part: part.family.variance(part.natural))
+
+    def quantile(self, q: float) -> Tensor:
+        """[n or 1, C]"""
+        return self._joined(lambda part: part.family.quantile(part.natural, q))
+
+    def sample(self, n: int, generator: torch.Generator | None) -> Tensor:
+        """[n, C] a draw of every component for each of n rows."""
+        return torch.cat([sample_rows(part, n, generator) for part in self.parts], dim=-1)
+
+    def mode(self, weights: Tensor) -> Tensor:
+        """[n] a most likely value of the mixtures with weights [n, C]."""
+        if len(self.parts) == 1:
+            return self.parts[0].family.mixture_mode(self.parts[0].natural, weights)
+        if self.attribute.kind == "count":
+            of_leaves = self._joined(lambda part: part.family.mode(part.natural))
+            return sum_over_counts(weights, self._probs, int(of_leaves.min()), int(of_leaves.max()))[0]
+        return continuous_mode(weights, self._log_densities, self._breakpoints())
+
+    def entropy(self, weights: Tensor) -> Tensor:
+        """[n] entropy of the mixtures with weights [n, C]."""
+        if len(self.parts) == 1:
+            return self.parts[0].family.mixture_entropy(self.parts[0].natural, weights)
+        if self.attribute.kind == "count":
+            return sum_over_counts(weights, self._probs, 0, int(self.quantile(1 - 1e-15).max()))[1]
+        return continuous_entropy(weights, self._log_densities, self._breakpoints())
+
+    def _joined(self, ask: Callable[[Rows], Tensor]) -> Tensor:
+        """What every part says, side by side; rows are repeated where another part has its own for each."""
+        found = [ask(part) for part in self.parts]
+        most = max(len(one) for one in found)
+        return torch.cat([one.expand(most, -1) for one in found], dim=-1)
+
+    def _probs(self, values: Tensor) -> Tensor:
+        found = [part.family.log_density_of(beside_rows(part.natural), values[:, None]).exp() for part in self.parts]
+        most = max(len(one) for one in found)
+        return torch.cat([one.expand(most, -1, -1) for one in found], dim=-1)
+
+    def _log_densities(self, rows: slice, places: Tensor) -> Tensor:
+        own = self[rows].parts
+        return torch.cat([p.family.log_density_of(beside_rows(p.natural), places[..., None]) for p in own], dim=-1)
+
+    def _breakpoints(self) -> Tensor:
+        found = [part.family.breakpoints(part.natural).flatten(1) for part in self.parts]
+        most = max(len(one) for one in found)
+        return torch.cat([one.expand(most, -1) for one in found], dim=-1).unsqueeze(1)
+
+
+def components_of(family: UnivariateLeaves, natural: dict[str, Tensor]) -> Components:
+    """Those of a single family; `natural` has one row for all, or one for each."""
+    return Components([Rows(family, natural)])

@@ -1,0 +1,133 @@
+"""Leaf families by name: which there are, what each can model, and how one is built.
+
+A family is registered once, when the module that brings it is imported. An attribute names the family of its leaves
+(`distribution`); a model may name one for an attribute or for several together (`leaves`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from gspn.attributes import DISTRIBUTIONS, KINDS, Attribute
+from gspn.circuits.leaves.contract import Leaves, message_width
+from gspn.errors import InputError
+
+
+@dataclass(frozen=True)
+class _Family:
+    build: Callable[..., Leaves]
+    kinds: frozenset[str]
+    least: int
+    most: int | None
+    context: bool
+
+
+_FAMILIES: dict[str, _Family] = {}
+
+
+def register_leaf(
+    name: str,
+    kinds: Collection[str],
+    build: Callable[..., Leaves],
+    *,
+    attributes: int | tuple[int, int | None] = 1,
+    context: bool = False,
+) -> None:
+    """Make a leaf family known under a name, by which attributes, models and saved files refer to it.
+
+    Parameters
+    ----------
+    name:
+        A new name; registering the same family again changes nothing.
+    kinds:
+        The kinds of attributes it can model: of "continuous", "categorical", "binary" and "count".
+    build:
+        Gives the leaves: called as `build(attributes, num_levels, num_leaves)`; with a context,
+        `build(attributes, num_levels, num_leaves, context_width=D)`.
+    attributes:
+        Over how many attributes a leaf is: a number, or the least and the most (None: no end).
+    context:
+        Whether its densities depend on what a vertex receives from the level below.
+    """
+    unknown = sorted(set(kinds) - set(KINDS))
+    if not isinstance(name, str) or not name:
+        raise InputError(f"the name of a leaf family must be a non-empty string, got {name!r}")
+    if not kinds or isinstance(kinds, str) or unknown:
+        raise InputError(f"leaf family '{name}': kinds must be some of {', '.join(KINDS)}, got {kinds!r}")
+    least, most = attributes if isinstance(attributes, tuple) else (attributes, attributes)
+    family = _Family(build, frozenset(kinds), least, most, context)
+    if _FAMILIES.get(name, family) != family:
+        raise InputError(f"there is a leaf family '{name}' already; choose another name")
+    _FAMILIES[name] = family
+    if least == 1:
+        for kind in kinds:
+            if name not in DISTRIBUTIONS[kind]:
+                DISTRIBUTIONS[kind].append(name)
+
+
+def families() -> list[str]:
+    """The names of all families."""
+    return sorted(_FAMILIES)
+
+
+def has_context(name: str) -> bool:
+    return find_family(name).context
+
+
+def find_family(name: str) -> _Family:
+    if name not in _FAMILIES:
+        raise InputError(
+            f"there is no leaf family '{name}', only {', '.join(families())}; if another package brings it, import "
+            "that package first"
+        )
+    return _FAMILIES[name]
+
+
+def check_family(name: str, scope: Sequence[Attribute]) -> None:
+    """Raise unless the family can model these attributes together."""
+    family, named = find_family(name), ", ".join(f"'{attribute.name}'" for attribute in scope)
+    if len(scope) < family.least or (family.most is not None and len(scope) > family.most):
+        most = "any number of" if family.most is None else family.most
+        wanted = family.least if family.most == family.least else f"{family.least} to {most}"
+        raise InputError(f"leaf family '{name}' is over {wanted} attributes, not over {len(scope)} ({named})")
+    for attribute in scope:
+        if attribute.kind not in family.kinds:
+            kinds = ", ".join(sorted(family.kinds))
+            raise InputError(
+                f"leaf family '{name}' models attributes of kind {kinds}, but '{attribute.name}' is {attribute.kind}"
+            )
+
+
+def family_name(scope: Sequence[Attribute], chosen: Mapping[tuple[str, ...], str]) -> str:
+    """The family that models these attributes: the chosen one, or that which a single attribute names itself."""
+    names = tuple(attribute.name for attribute in scope)
+    if names in chosen:
+        return chosen[names]
+    if len(scope) == 1:
+        return scope[0].distribution
+    listed = ", ".join(map(repr, names))
+    raise InputError(f"no leaf family is named for the attributes {listed} together: leaves={{({listed}): NAME}}")
+
+
+def leaves_for(
+    attribute: Attribute | Sequence[Attribute],
+    num_levels: int,
+    num_leaves: int,
+    *,
+    family: str | None = None,
+    context_width: int = 0,
+) -> Leaves:
+    """The leaves of a family (by default the attribute's own) over one or several attributes."""
+    scope = tuple(attribute) if isinstance(attribute, Sequence) else (attribute,)
+    name = family_name(scope, {}) if family is None else family
+    check_family(name, scope)
+    known = _FAMILIES[name]
+    if known.context:
+        return known.build(scope, num_levels, num_leaves, context_width=context_width)
+    return known.build(scope, num_levels, num_leaves)
+
+
+def context_width(attributes: Sequence[Attribute]) -> int:
+    """Columns of the context of a schema: what all attributes of a vertex are told as, one after another."""
+    return sum(map(message_width, attributes))

@@ -1,0 +1,244 @@
+"""What families over a single attribute share: they say what one distribution is, and everything else follows.
+
+The elementwise functions (`log_density_of`, `cumulative_of`, the moments) broadcast: `natural` may be [levels, leaves,
+…] as it is learned, [levels, 1, leaves, …] beside rows of values, or [n, leaves, …] where every row has its own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from gspn.attributes import Attribute, Categorical
+from gspn.circuits.evidence import Context, Evidence
+from gspn.circuits.leaves.contract import Leaves, Natural, Rows
+from gspn.circuits.mixture_shape import continuous_entropy, continuous_mode, sum_over_counts
+
+_MOST_COUNTS_SUMMED = 4_096
+"""Up to which E[log(1 + X)] of a count is summed; beyond, its second-order expansion at the mean is as good."""
+
+_QUANTILES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
+"""With their mirror images and the median, the places around a leaf of any shape between which it is smooth."""
+
+
+class UnivariateLeaves(Leaves):
+    """`num_leaves` distributions of one attribute at each of `num_levels` levels."""
+
+    def __init__(
+        self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int, *, context_width: int = 0
+    ) -> None:
+        scope = tuple(attribute) if isinstance(attribute, Sequence) else (attribute,)
+        super().__init__(scope, num_levels, num_leaves, context_width=context_width)
+        (self.attribute,) = scope
+
+    # What a family must know.
+
+    @abstractmethod
+    def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
+        """Log-densities of values without gaps, elementwise; x has 1 in the place of the leaves."""
+
+    @abstractmethod
+    def cumulative_of(self, natural: Natural, x: Tensor) -> Tensor:
+        """Probabilities of a value of at most x, elementwise."""
+
+    @abstractmethod
+    def mean(self, natural: Natural) -> Tensor:
+        """[levels, leaves]"""
+
+    @abstractmethod
+    def variance(self, natural: Natural) -> Tensor:
+        """[levels, leaves]"""
+
+    @abstractmethod
+    def mode(self, natural: Natural) -> Tensor:
+        """[levels, leaves] a most likely value."""
+
+    @abstractmethod
+    def quantile(self, natural: Natural, q: float) -> Tensor:
+        """[levels, leaves] the smallest value whose cumulative probability is at least q."""
+
+    @abstractmethod
+    def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """[n, levels, leaves] draws."""
+
+    @abstractmethod
+    def initialise(self, groups: Sequence[Tensor], generator: torch.Generator) -> None:
+        """Set every level's leaf m from the observed values groups[m] (possibly none), with noise where needed."""
+
+    @abstractmethod
+    def weighted_estimate(self, x: Tensor, weights: Tensor) -> Mapping[str, Tensor]:
+        """Likeliest exported parameters [leaves, …] of observed values x [n] with weights [n, leaves]."""
+
+    def regress(self, natural: Natural, context: Context) -> Natural:
+        """[n, leaves, …] one level's parameters at every row, given its context; for families with one."""
+        raise NotImplementedError(f"{type(self).__name__} have no context")
+
+    def standardised(self, x: Tensor) -> Tensor:
+        """Values in units of the data."""
+        return x
+
+    # What follows.
+
+    def log_density(self, natural: Natural, x: Tensor) -> Tensor:
+        """[levels, n, leaves] log-densities of a column; 0 where it is NaN, which marginalises the attribute."""
+        missing = torch.isnan(x)
+        # A valid stand-in instead of NaN: the gradient of a discarded branch must be finite too.
+        log_density = self.log_density_of(beside_rows(natural), x.masked_fill(missing, 0.0)[:, None])
+        return log_density.masked_fill(missing[None, :, None], 0.0)
+
+    def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
+        """[levels, n, leaves] probability of a value of at most x [n]."""
+        return self.cumulative_of(beside_rows(natural), x[:, None])
+
+    def log_prob(self, natural: Natural, evidence: Evidence, context: Context | None = None) -> Tensor:
+        x = evidence.x.squeeze(1)
+        if context is None or not self.context_width:
+            return self.log_density(natural, x)
+        missing = torch.isnan(x)
+        log_density = self.log_density_of(self.regress(natural, context), x.masked_fill(missing, 0.0)[:, None])
+        return log_density.masked_fill(missing[:, None], 0.0).unsqueeze(0)
+
+    def conditional(self, natural: Natural, column: int, evidence: Evidence, context: Context | None = None) -> Rows:
+        return Rows(self, natural if context is None or not self.context_width else self.regress(natural, context))
+
+    def draw(
+        self,
+        natural: Natural,
+        leaf: Tensor,
+        wanted: Tensor,
+        evidence: Evidence,
+        context: Context | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        x, rows = evidence.x.clone(), wanted[:, 0].nonzero().squeeze(1)
+        if len(rows):
+            given = None if context is None else context[rows]
+            draws = sample_rows(self.conditional(natural, 0, evidence[rows], given), len(rows), generator)
+            x[rows, 0] = draws.gather(1, leaf[rows, None]).squeeze(1)
+        return x
+
+    def expectation(self, natural: Natural, evidence: Evidence, context: Context | None = None) -> list[Tensor]:
+        x, rows = evidence.x.squeeze(1), self.conditional(natural, 0, evidence, context).natural
+        missing = torch.isnan(x)
+        told = self._told(x.masked_fill(missing, 0.0))
+        expected = self._expected(rows).to(next(iter(natural.values())).dtype)
+        return [torch.where(missing[:, None, None], expected, told.to(expected.dtype)[:, None, :])]
+
+    def _told(self, x: Tensor) -> Tensor:
+        """[n, width] what a known value is told as."""
+        if isinstance(self.attribute, Categorical):
+            return one_hot(x.long(), len(self.attribute.categories)).double()
+        kind = self.attribute.kind
+        return (self.standardised(x) if kind == "continuous" else torch.log1p(x) if kind == "count" else x)[:, None]
+
+    def _expected(self, natural: Natural) -> Tensor:
+        """[n or 1, leaves, width] the expectation of what would be told."""
+        if isinstance(self.attribute, Categorical):
+            codes = torch.arange(len(self.attribute.categories), dtype=torch.float64)
+            return torch.stack([self.log_density_of(natural, code[None, None]).exp() for code in codes], dim=-1)
+        if self.attribute.kind == "count":
+            return self._expected_log(natural)[..., None]
+        return self.standardised(self.mean(natural))[..., None]
+
+    def _expected_log(self, natural: Natural) -> Tensor:
+        """[n or 1, leaves] E[log(1 + X)] of counts."""
+        fixed = {name: value.detach() for name, value in natural.items()}
+        last = self.quantile(fixed, 1 - 1e-12).max().item()
+        if last > _MOST_COUNTS_SUMMED:
+            mean, variance = self.mean(natural), self.variance(natural)
+            return torch.log1p(mean) - variance / (2 * (1 + mean).square())
+        counts = torch.arange(last + 1, dtype=torch.float64)
+        probs = self.log_density_of(beside_values(natural), counts[:, None]).exp()
+        return (probs * torch.log1p(counts)[:, None].to(probs)).sum(1)
+
+    # Mixtures of leaves: rows of weights [n, leaves] over the same leaves, or each row over its own.
+
+    def mixture_mode(self, natural: Natural, weights: Tensor) -> Tensor:
+        """[n] a most likely value of each mixture."""
+        if self.attribute.kind == "count":
+            of_leaves = self.mode(natural)
+            return sum_over_counts(weights, self._probs(natural), int(of_leaves.min()), int(of_leaves.max()))[0]
+        return continuous_mode(weights, self._log_densities(natural), self.breakpoints(natural))
+
+    def mixture_entropy(self, natural: Natural, weights: Tensor) -> Tensor:
+        """[n] entropy of each mixture in nats; differential where the attribute is continuous."""
+        if self.attribute.kind == "count":
+            last = int(self.quantile(natural, 1 - 1e-15).max())
+            return sum_over_counts(weights, self._probs(natural), 0, last)[1]
+        return continuous_entropy(weights, self._log_densities(natural), self.breakpoints(natural))
+
+    def breakpoints(self, natural: Natural) -> Tensor:
+        """[n or 1, leaves, B] places between which every leaf's density is smooth; almost nothing lies outside."""
+        levels = (*_QUANTILES, 0.5, *(1 - q for q in reversed(_QUANTILES)))
+        return torch.stack([self.quantile(natural, q) for q in levels], dim=-1)
+
+    def _probs(self, natural: Natural) -> Any:
+        return lambda values: self.log_density_of(beside_values(natural), values[:, None]).exp()
+
+    def _log_densities(self, natural: Natural) -> Any:
+        def at(rows: slice, places: Tensor) -> Tensor:
+            """[rows, P, leaves] at places [rows, P]."""
+            own = {name: value if len(value) == 1 else value[rows] for name, value in natural.items()}
+            return self.log_density_of(beside_values(own), places[..., None])
+
+        return at
+
+    # Learning.
+
+    def start(self, groups: Sequence[Tensor], generator: torch.Generator) -> None:
+        values = [group[:, 0] for group in groups]
+        self.initialise([value[~torch.isnan(value)] for value in values], generator)
+
+    def estimate(
+        self,
+        evidence: Evidence,
+        weights: Tensor,
+        *,
+        level: int = 0,
+        context: Context | None = None,
+        prior: float = 0.0,
+    ) -> None:
+        if self.context_width:
+            raise NotImplementedError(f"{type(self).__name__} have a context: their estimate is their own")
+        x = evidence.x[:, 0]
+        known = ~torch.isnan(x)
+        x, weights = x[known].double(), weights[known].double()
+        if prior > 0:
+            rows, shares = self.pseudo_observations()
+            x = torch.cat([x, rows[:, 0]])
+            weights = torch.cat([weights, prior * shares[:, None].expand(-1, self.num_leaves)])
+        mass = weights.sum(0)
+        before = [parameter.detach().clone() for parameter in self.parameters()]
+        exported = {key: value.clone() for key, value in self.export(self.natural()).items()}
+        for key, value in self.weighted_estimate(x, weights).items():
+            own = (mass > 0).view(-1, *[1] * (value.ndim - 1))
+            exported[key][level] = torch.where(own, value, exported[key][level])
+        self.assign(exported)
+        changed = torch.zeros(self.num_levels, self.num_leaves, dtype=torch.bool)
+        changed[level] = (mass > 0).cpu()
+        with torch.no_grad():  # what is not estimated keeps its last digit too
+            for parameter, old in zip(self.parameters(), before, strict=True):
+                own = changed.to(old.device).view(*changed.shape, *[1] * (old.ndim - 2))
+                parameter.copy_(torch.where(own, parameter, old))
+
+
+def beside_rows(natural: Natural) -> Natural:
+    """[levels, 1, leaves, …]: a place for rows of values after the levels."""
+    return {name: value.unsqueeze(1) for name, value in natural.items()}
+
+
+beside_values = beside_rows
+"""[n, 1, leaves, …]: a place for several values of each row; the same step with rows in the place of levels."""
+
+
+def sample_rows(rows: Rows, n: int, generator: torch.Generator | None = None) -> Tensor:
+    """[n, leaves] a draw of every leaf for each of n rows."""
+    shared = len(next(iter(rows.natural.values()))) == 1
+    if shared:
+        return rows.family.sample(rows.natural, n, generator)[:, 0]
+    return rows.family.sample(rows.natural, 1, generator)[0]

@@ -1,0 +1,99 @@
+"""The roots of vertices' trees with entries hidden: in the vertex's own tree alone, by private copies, or everywhere.
+
+Shared by the objective "leave_one_out", which needs gradients, and by the questions, which need distributions. How a
+vertex is kept out of its own tree at little cost is the business of `graphs.echoes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gspn.circuits.evidence import Context, Evidence
+from gspn.circuits.given import Given
+from gspn.circuits.leaves import at_level
+from gspn.graphs.batch import Batch
+from gspn.graphs.echoes import echo_free
+
+if TYPE_CHECKING:
+    from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
+
+COPIES_AT_ONCE = 200_000
+"""Private copies evaluated in one go: bounds memory; the results do not depend on it."""
+
+_FEW = 0.1
+"""Share of the vertices below which only the parts of the graph that they hear are evaluated."""
+
+
+def leave_one_out(
+    hierarchy: Hierarchy, batch: Batch, roots: Tensor, hidden: Tensor | None = None, budget: int = COPIES_AT_ONCE
+) -> Iterator[Tensor]:
+    """log P(hidden entries of each root | everything else), each root's entries hidden in its own tree only.
+
+    `hidden` [R, d] says which entries of each root are asked for; by default all. Roots are answered in order, in
+    pieces.
+    """
+    if hidden is None:
+        hidden = torch.ones(len(roots), batch.x.shape[1], dtype=torch.bool)
+    for extended, position in echo_free(batch, roots, hidden, hierarchy.num_layers, budget):
+        log_hidden: Tensor = hierarchy(extended).log_hidden
+        yield log_hidden[position.to(log_hidden.device)]
+
+
+def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tensor) -> Given:
+    """The root templates of the vertices, `hidden` [len(vertices), d] entries marginalised there and in their trees.
+
+    Each vertex's entries are hidden in its own tree only. Where they are missing anyway, one pass over the graph as it
+    is answers for all vertices; the others get private copies.
+    """
+    private = (hidden & batch.observed[vertices]).any(1) & (hierarchy.num_layers > 1)
+    if int((~private).sum()) < _FEW * batch.num_vertices:
+        private = torch.ones_like(private)
+    pieces = []
+    if not private.all():
+        pieces.append(((~private).nonzero().squeeze(1), hierarchy(batch), vertices[~private]))
+    rows, start = private.nonzero().squeeze(1), 0
+    for extended, position in echo_free(batch, vertices[rows], hidden[rows], hierarchy.num_layers, COPIES_AT_ONCE):
+        pieces.append((rows[start : start + len(position)], hierarchy(extended), position))
+        start += len(position)
+    x = batch.x[vertices].masked_fill(hidden, torch.nan)
+    return _given(hierarchy, pieces, Evidence(x, hidden))
+
+
+def roots_after(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Given:
+    """The root templates of the vertices after one pass over the batch as it is."""
+    hidden = None if batch.hidden is None else batch.hidden[vertices]
+    everything = [(torch.arange(len(vertices)), hierarchy(batch), vertices)]
+    return _given(hierarchy, everything, Evidence(batch.visible[vertices], hidden))
+
+
+def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]], evidence: Evidence) -> Given:
+    """Rows of the answer, the pass that answers them, and their vertices in it, piece by piece, put together."""
+    log_prior = torch.empty(len(evidence), *hierarchy.raw_prior.shape, dtype=torch.float64)
+    mean, present = None, torch.zeros(len(evidence), dtype=torch.bool)
+    for rows, evaluation, position in pieces:
+        log_prior[rows] = evaluation.root_log_prior.double().cpu()[position]
+        received = evaluation.root_context
+        if received is not None:
+            mean = torch.zeros(len(evidence), received.mean.shape[1]).double() if mean is None else mean
+            mean[rows], present[rows] = received.mean.double().cpu()[position], received.present.cpu()[position]
+    naturals = [at_level(natural, -1) for natural in hierarchy.naturals()]
+    context = None if mean is None else Context(mean, present)
+    return Given.of(hierarchy.template, hierarchy.families, naturals, log_prior, evidence, context)
+
+
+def log_prob_missing(hierarchy: Hierarchy, batch: Batch, truth: Tensor) -> Tensor:
+    """[N] joint log-density of each vertex's own missing entries at `truth` [N, d]; 0 where none is missing.
+
+    Only missing entries are read from `truth`; what is missing there as well is summed out. That an entry is missing
+    stays in the evidence.
+    """
+    missing = ~batch.observed
+    evaluation: Evaluation = hierarchy(replace(batch, hidden=None))
+    filled = Evidence(torch.where(missing, truth, batch.x), None, missing)
+    log_hidden = hierarchy.root_log_value(evaluation, hierarchy.naturals(), filled) - evaluation.log_visible
+    return log_hidden.masked_fill(~(missing & ~torch.isnan(truth)).any(1), 0.0)

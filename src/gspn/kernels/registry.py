@@ -1,0 +1,62 @@
+"""Kernels by name, and which one computes: the fast one where it can, the reference elsewhere, or what is asked for.
+
+The environment variable GSPN_KERNEL asks for a kernel by its name.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from gspn.errors import InputError
+from gspn.kernels.compiled.kernel import FAST, obstacle
+from gspn.kernels.contract import VARIABLE, Climb, Kernel
+from gspn.kernels.reference import REFERENCE
+
+_KERNELS = {kernel.name: kernel for kernel in (FAST, REFERENCE)}
+
+
+def register_kernel(kernel: Kernel) -> None:
+    """Make a kernel known, so that GSPN_KERNEL can ask for it; it is never chosen by itself."""
+    if _KERNELS.get(kernel.name, kernel) != kernel:
+        raise InputError(f"there is a kernel '{kernel.name}' already; choose another name")
+    _KERNELS[kernel.name] = kernel
+
+
+def find_kernel(name: str) -> Kernel:
+    if name not in _KERNELS:
+        raise InputError(f"{VARIABLE} must be one of {', '.join(_KERNELS)}, or unset; it is '{name}'")
+    return _KERNELS[name]
+
+
+def kernel_for(climb: Climb) -> Kernel:
+    """The kernel that is to do a climb.
+
+    Where one cannot work and is asked for by name, that is an error: measured times must mean what they say. While
+    torch traces or compiles, the reference is used whatever is asked for; there is nothing else to trace.
+    """
+    if is_traced():
+        return REFERENCE
+    asked = os.environ.get(VARIABLE, "")
+    if not asked:
+        return REFERENCE if FAST.obstacle(climb) else FAST
+    kernel = find_kernel(asked)
+    reason = kernel.obstacle(climb)
+    if reason:
+        raise InputError(
+            f"{VARIABLE}={asked}: the {asked} kernel {reason}; unset the variable to use another where it cannot work"
+        )
+    return kernel
+
+
+def is_traced() -> bool:
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+
+
+def compiles(*tensors: torch.Tensor) -> bool:
+    """Whether compiled code outside a climb (stored graphs) is to work on these tensors."""
+    asked = os.environ.get(VARIABLE, "")
+    if asked:
+        find_kernel(asked)
+    return asked in ("", FAST.name) and not is_traced() and all(obstacle(tensor) is None for tensor in tensors)
