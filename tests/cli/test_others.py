@@ -38,6 +38,8 @@ def test_a_dataset_is_shown(run: Run) -> None:
 def test_benchmarks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "what_if" in parsed(run("bench", "--json"))
     assert "no benchmark" in run("bench", "nonsense", code=2).stderr
+    assert "versions needs --old" in run("bench", "versions", code=2).stderr
+    assert "no checkout" in run("bench", "versions", "--old", "/nowhere", code=2).stderr
     fake: Any = types.ModuleType("gspn.benchmarks.fake")
     fake.run = lambda: [{"what": "a", "seconds": 1.5}]
     monkeypatch.setitem(sys.modules, "gspn.benchmarks.fake", fake)

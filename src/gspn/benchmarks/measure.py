@@ -1,8 +1,9 @@
-"""How a comparison is timed and shown: interleaved repetitions, medians, a table or JSON."""
+"""How a comparison is timed, judged and shown: interleaved repetitions, medians, paired ratios, a table or JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,16 @@ def medians(contestants: Mapping[str, Callable[[], object]], repetitions: int, w
             if repetition >= warm_up:
                 seconds[name].append(time.perf_counter() - start)
     return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def paired_ratio(old: Sequence[float], new: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
+    """The geometric mean of new / old over rounds, and Student's interval for it, from the logarithms of the ratios."""
+    from scipy.stats import t
+
+    logs = [math.log(after / before) for before, after in zip(old, new, strict=True)]
+    mean = statistics.fmean(logs)
+    half = float(t.ppf((1 + level) / 2, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 def show(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,10 @@ from gspn.cli import options
 
 def bench(
     name: Annotated[str | None, typer.Argument(help="What to measure; none lists what there is.")] = None,
+    old: Annotated[
+        Path | None,
+        typer.Option("--old", help="For `versions`: the checkout to compare with.", show_default=False),
+    ] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -25,4 +30,6 @@ def bench(
         return
     if name not in NAMES:
         raise InputError(f"there is no benchmark {name!r}; known: {', '.join(sorted(NAMES))}")
-    main([name, *(["--json"] if as_json else [])])
+    if (name == "versions") != (old is not None):
+        raise InputError("versions needs --old, the checkout to compare with; other benchmarks do not take it")
+    main([name, *([] if old is None else ["--old", str(old)]), *(["--json"] if as_json else [])])
