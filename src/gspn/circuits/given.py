@@ -53,10 +53,16 @@ class Roots(Protocol):
     def __getitem__(self, rows: slice | Tensor) -> Roots: ...
 
     def having(self, evidence: Evidence) -> Roots:
-        """The same rows with other evidence."""
+        """The same rows with other evidence in place of their own."""
+
+    def given(self, evidence: Evidence) -> Roots:
+        """The rows conditioned on more evidence: their own, and what else `evidence` knows."""
 
     def log_value(self) -> Tensor:
         """[n] log-probability of the evidence."""
+
+    def log_prob(self, evidence: Evidence) -> Tensor:
+        """[n] log-probability of what `evidence` knows more, given what the rows' own knows."""
 
     def components(self, columns: Sequence[int]) -> list[tuple[Components, Tensor]]:
         """Components of each attribute and their log-weights [n, C] given the evidence, which must not hold it."""
@@ -117,6 +123,12 @@ class Given:
 
     def having(self, evidence: Evidence) -> Given:
         return replace(self, evidence=evidence)
+
+    def given(self, evidence: Evidence) -> Given:
+        return self.having(evidence)
+
+    def log_prob(self, evidence: Evidence) -> Tensor:
+        return self.having(evidence).log_value() - self.log_value()
 
     def log_value(self) -> Tensor:
         parts = [part.template.log_value(part._inputs(), part.log_prior) for part in self._parts()]
@@ -206,9 +218,9 @@ class Joint:
         Each value is one a row, or one for all rows. What is missing, or not named, is summed out.
         """
         filled = self._filled(values)
-        # Differences of logarithms; exactly 0 where nothing is asked.
+        # Exactly 0 where nothing is asked.
         asked = filled.known[:, self._columns].any(1)
-        return (self._given.having(filled).log_value() - self._given.log_value()).where(asked, 0.0)
+        return self._given.log_prob(filled).where(asked, 0.0)
 
     def marginal(self, name: str | Sequence[str]) -> Distribution | Joint:
         """The distribution of one of the attributes; a list of names gives their joint."""
@@ -224,7 +236,7 @@ class Joint:
         filled = self._filled(values)
         if not left:
             raise InputError(f"all of {', '.join(self.names)} are given; nothing is left to be distributed")
-        return Joint(self._given.having(filled), left)
+        return Joint(self._given.given(filled), left)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """[n, rows, k] joint draws, encoded, in the order of `names`."""

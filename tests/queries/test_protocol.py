@@ -1,0 +1,212 @@
+"""Questions need nothing of a model but the protocol: two models that answer as one implement it like any other.
+
+What a mixture of models must say follows from its members' answers with pencil and paper, for every question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from small_graphs import EVERY_KIND, draw_graph
+from small_models import TEMPLATES, random_model, template
+from torch import Tensor
+
+from gspn.attributes import Attribute, Schema
+from gspn.circuits.components import Components
+from gspn.circuits.distributions import Mixture
+from gspn.circuits.evidence import Evidence
+from gspn.circuits.given import Roots
+from gspn.graphs.batch import Batch
+from gspn.hierarchy import Hierarchy
+from gspn.queries.conditional import conditional, conditional_of_one
+from gspn.queries.contract import Answering
+from gspn.queries.likelihood import sampled_log_probs
+from gspn.queries.missing import fill, sample_missing
+from gspn.queries.pseudo_gibbs import pseudo_gibbs
+from gspn.queries.scoring import score_entries, totals
+from gspn.queries.what_if import what_if, what_if_all
+
+LOG_WEIGHTS = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
+COLUMNS = {name: column for column, name in enumerate(EVERY_KIND.names)}
+
+
+@dataclass(frozen=True, eq=False)
+class TwoRoots:
+    """Σ w_m P_m, row by row, with log-weights [n, 2] that change only where an answer is conditioned further."""
+
+    members: tuple[Roots, Roots]
+    log_weights: Tensor
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        return self.members[0].attributes
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.members[0].evidence
+
+    @property
+    def numbers_per_row(self) -> int:
+        return sum(member.numbers_per_row for member in self.members)
+
+    def __len__(self) -> int:
+        return len(self.members[0])
+
+    def __getitem__(self, rows: slice | Tensor) -> Roots:
+        return TwoRoots((self.members[0][rows], self.members[1][rows]), self.log_weights[rows])
+
+    def having(self, evidence: Evidence) -> Roots:
+        return TwoRoots((self.members[0].having(evidence), self.members[1].having(evidence)), self.log_weights)
+
+    def given(self, evidence: Evidence) -> Roots:
+        seen = torch.stack([member.log_prob(evidence) for member in self.members], dim=-1)
+        one, other = (member.given(evidence) for member in self.members)
+        return TwoRoots((one, other), torch.log_softmax(self.log_weights + seen, dim=-1))
+
+    def log_value(self) -> Tensor:
+        return mixed([member.log_value() for member in self.members], self.log_weights)
+
+    def log_prob(self, evidence: Evidence) -> Tensor:
+        return mixed([member.log_prob(evidence) for member in self.members], self.log_weights)
+
+    def components(self, columns: Sequence[int]) -> list[tuple[Components, Tensor]]:
+        found = [member.components(columns) for member in self.members]
+        return [
+            (
+                Components([*one.parts, *other.parts]),
+                torch.cat([of_one + self.log_weights[:, :1], of_other + self.log_weights[:, 1:]], dim=-1),
+            )
+            for (one, of_one), (other, of_other) in zip(*found, strict=True)
+        ]
+
+    def draw(self, wanted: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        second = torch.rand(len(self), 1, generator=generator) < self.log_weights[:, 1:].exp()
+        one, other = (member.draw(wanted, generator) for member in self.members)
+        return torch.where(second, other, one)
+
+
+@dataclass(frozen=True, eq=False)
+class TwoModels:
+    """Two hierarchies over the same schema."""
+
+    members: tuple[Hierarchy, Hierarchy]
+
+    @property
+    def schema(self) -> Schema:
+        return self.members[0].schema
+
+    @property
+    def num_layers(self) -> int:
+        return max(member.num_layers for member in self.members)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float64
+
+    @property
+    def numbers_per_vertex(self) -> int:
+        return sum(member.numbers_per_vertex for member in self.members)
+
+    def roots(self, batch: Batch, vertices: Tensor, hidden: Tensor) -> Roots:
+        one, other = self.members
+        pair = one.roots(batch, vertices, hidden), other.roots(batch, vertices, hidden)
+        return TwoRoots(pair, LOG_WEIGHTS.expand(len(vertices), 2))
+
+    def roots_after(self, batch: Batch, vertices: Tensor) -> Roots:
+        one, other = self.members
+        pair = one.roots_after(batch, vertices), other.roots_after(batch, vertices)
+        return TwoRoots(pair, LOG_WEIGHTS.expand(len(vertices), 2))
+
+    def log_likelihood(self, batch: Batch, vertices: Tensor) -> Tensor:
+        return mixed([member.log_likelihood(batch, vertices) for member in self.members])
+
+    def log_prob_hidden(self, batch: Batch, vertices: Tensor, hidden: Tensor | None = None) -> Tensor:
+        return mixed([member.log_prob_hidden(batch, vertices, hidden) for member in self.members])
+
+    def log_prob_missing(self, batch: Batch, truth: Tensor) -> Tensor:
+        return mixed([member.log_prob_missing(batch, truth) for member in self.members])
+
+
+def mixed(log_probs: list[Tensor], log_weights: Tensor = LOG_WEIGHTS) -> Tensor:
+    return torch.logsumexp(torch.stack(log_probs, dim=-1) + log_weights, dim=-1)
+
+
+def case(name: str) -> tuple[TwoModels, Batch]:
+    """A naive Bayes model of three levels and one of the given template with two, on a graph with gaps."""
+    one = random_model(EVERY_KIND, 1)
+    other = random_model(EVERY_KIND, 2, template=template(name, EVERY_KIND, 3), num_layers=2)
+    graph = draw_graph(np.random.default_rng(0), 7, missing=0.3)
+    return TwoModels((one.hierarchy, other.hierarchy)), one.collate(graph)
+
+
+def agree(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found.double(), expected.double(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_conditionals_are_mixtures(name: str) -> None:
+    both, batch = case(name)
+    vertices, weights = torch.arange(batch.num_vertices), LOG_WEIGHTS.exp()
+    for attribute in EVERY_KIND.names:
+        ours = conditional_of_one(both, batch, vertices, [attribute])
+        theirs = [conditional_of_one(member, batch, vertices, [attribute]) for member in both.members]
+        values = torch.ones(batch.num_vertices)
+        agree(ours.log_prob(values), mixed([one.log_prob(values) for one in theirs]))
+        if attribute != "element":
+            agree(ours.mean, weights[0] * theirs[0].mean + weights[1] * theirs[1].mean)
+        if isinstance(ours, Mixture):
+            below = [one.cumulative(ours.quantile(0.3)) for one in theirs if isinstance(one, Mixture)]
+            share = weights[0] * below[0] + weights[1] * below[1]
+            assert (share >= 0.3 - 1e-9).all()
+            least = 0.0 if attribute != "charge" else -torch.inf
+            heights = [ours.log_prob((ours.mode + step).clamp_min(least)) for step in (-1.0, 0.0, 1.0)]
+            assert (heights[1] >= torch.stack(heights) - 1e-9).all()
+            assert torch.isfinite(ours.entropy).all()
+    joint = conditional(both, batch, vertices, ["charge", "element"])
+    parts = [conditional(member, batch, vertices, ["charge", "element"]) for member in both.members]
+    asked = {"charge": 0.5, "element": "N"}
+    agree(joint.log_prob(asked), mixed([part.log_prob(asked) for part in parts]))
+    # The chain rule holds inside one answer.
+    rest = joint.condition({"element": "N"})
+    agree(joint.marginal("element").log_prob("N") + rest.log_prob({"charge": 0.5}), joint.log_prob(asked))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_question_can_be_put_to_two(name: str) -> None:
+    both, batch = case(name)
+    model: Answering = both
+    everywhere = torch.arange(batch.num_vertices)
+    filled = fill(model, batch, "mean")
+    assert not filled.isnan().any()
+    gaps = ~batch.observed
+    assert torch.equal(filled[~gaps], batch.x[~gaps])
+    means = [fill(member, batch, "mean")[:, 0] for member in both.members]
+    agree(filled[gaps[:, 0], 0], (0.3 * means[0] + 0.7 * means[1])[gaps[:, 0]])
+    draws = sample_missing(model, batch, 3, torch.Generator().manual_seed(0))
+    assert draws.shape == (3, *batch.x.shape)
+    assert not draws.isnan().any()
+    assert not pseudo_gibbs(model, batch, torch.ones_like(gaps), 2, 2, torch.Generator().manual_seed(0)).isnan().any()
+    entries = score_entries(model, batch, everywhere)
+    assert torch.equal(entries.isnan(), gaps)
+    agree(totals(model, batch, everywhere)[:, 0], model.log_prob_hidden(batch, everywhere))
+    changed = batch.x.clone()
+    changed[0, 1] = 2.0
+    answer = what_if(model, batch, replace(batch, x=changed), torch.tensor([0]), torch.zeros(0, dtype=torch.long), True)
+    column = COLUMNS["element"]
+    every = what_if_all(model, batch, column, torch.tensor([2.0]).double(), torch.tensor([0]), True)
+    agree(every[0, 0], answer.total)
+
+
+def test_samples_of_a_dataset() -> None:
+    from gspn import pack
+
+    both, _ = case("naive Bayes")
+    dataset = pack([draw_graph(np.random.default_rng(seed), 5) for seed in range(4)], EVERY_KIND)
+    log_probs, observed = sampled_log_probs(both, dataset, 8, seed=0)
+    theirs = [sampled_log_probs(member, dataset, 8, seed=0) for member in both.members]
+    agree(log_probs, mixed([one[0] for one in theirs]))
+    assert torch.equal(observed, theirs[0][1])
