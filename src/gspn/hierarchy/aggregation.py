@@ -53,6 +53,11 @@ class Aggregation(nn.Module):
     def forward(self, messages: Messages) -> Received:
         raise NotImplementedError
 
+    def start(self, generator: torch.Generator) -> None:
+        """Set the parameters to where learning starts, whatever they were before."""
+        if any(True for _ in self.parameters()):
+            raise NotImplementedError(f"{type(self).__name__} has parameters and does not say where they start")
+
 
 class Mean(Aggregation):
     """The paper's: the mean over incoming edges, with multiplicity, of θ[t]ᵀ h; without any, the prior of level 0."""

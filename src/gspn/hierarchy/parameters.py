@@ -55,6 +55,19 @@ def assign_probabilities(raw: Tensor, name: str, value: Any) -> None:
         raw.copy_(log_positive(probabilities))
 
 
+def assign_named(parameters: Mapping[str, Tensor], what: str, exported: Any) -> None:
+    """Set parameters from finite numbers of the same shapes, by name."""
+    given = as_mapping(f"parameters of {what}", exported)
+    if set(given) != set(parameters):
+        raise InputError(f"parameters of {what} are {sorted(parameters)}, got {sorted(map(str, given))}")
+    for name, parameter in parameters.items():
+        value = as_numbers(f"'{name}' of {what}", given[name])
+        if value.shape != parameter.shape or not bool(torch.isfinite(value).all()):
+            raise InputError(f"'{name}' of {what} must be finite, of shape {list(parameter.shape)}")
+        with torch.no_grad():
+            parameter.copy_(value)
+
+
 def assign_leaves(
     families: Sequence[Leaves], leaves: Mapping[Any, Any], units: Mapping[Any, Any], num_levels: int, fitted: bool
 ) -> dict[str | tuple[str, ...], Natural]:

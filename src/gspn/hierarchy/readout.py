@@ -20,13 +20,20 @@ from gspn.circuits.distributions import Distribution, Table, mix
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import Leaves, leaves_for
-from gspn.circuits.leaves.contract import as_mapping, as_numbers
+from gspn.circuits.leaves.contract import as_mapping
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.templates import NaiveBayes, inputs_of
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
-from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
+from gspn.hierarchy.parameters import (
+    assign_leaves,
+    assign_named,
+    assign_probabilities,
+    export_leaves,
+    export_units,
+    take_units,
+)
 from gspn.kernels.compiled.distinct import distinct_inputs
 from gspn.kernels.compiled.kernel import obstacle
 from gspn.kernels.compiled.mixture import log_mixture
@@ -188,12 +195,8 @@ class Readout(nn.Module):
             units = as_mapping("'units' of the readout", exported.get("units", {}))
             assign_leaves(self.families, leaves, units, 1, fitted)
             return
-        for name, parameter in self.linear.named_parameters():
-            value = as_numbers(f"'{name}' of the readout", exported[name])
-            if value.shape != parameter.shape or not bool(torch.isfinite(value).all()):
-                raise InputError(f"'{name}' of the readout must be finite, of shape {list(parameter.shape)}")
-            with torch.no_grad():
-                parameter.copy_(value)
+        learned = dict(self.linear.named_parameters())
+        assign_named(learned, "the readout", {name: exported[name] for name in learned})
 
 
 class SupervisedHierarchy(nn.Module):
