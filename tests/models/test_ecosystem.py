@@ -42,8 +42,10 @@ ARGUMENTS: dict[str, Any] = {
     "patience": 3,
     "n_init": 2,
     "seed": 7,
+    "aggregation": "mean",
+    "leaves": {"degree": "poisson"},
 }
-"""Every constructor argument, none at its default."""
+"""Every constructor argument, none at its default but the aggregation, of which there is one."""
 
 
 def small_model(**arguments: Any) -> GSPN:

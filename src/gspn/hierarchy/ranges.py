@@ -19,7 +19,7 @@ from gspn.circuits.evidence import Evidence
 from gspn.circuits.leaves import Natural, at_level
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.structure import Leaf, walk
-from gspn.circuits.templates import NaiveBayes, inputs_of, silent
+from gspn.circuits.templates import inputs_of, silent
 from gspn.errors import InputError
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy.aggregation import mixed_prior
@@ -116,7 +116,7 @@ def level_over_ranges(hierarchy: Hierarchy, level: int, graph: StoredGraph, belo
 
 
 def _is_compiled(hierarchy: Hierarchy) -> bool:
-    return isinstance(hierarchy.template, NaiveBayes) and compiles(hierarchy.raw_prior)
+    return compiles(hierarchy.template, hierarchy.raw_prior)
 
 
 def _compiled(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, Tensor | None]:

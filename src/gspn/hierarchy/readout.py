@@ -109,10 +109,11 @@ class Readout(nn.Module):
         if self.head == "circuit":
             families = self.families
             naturals = [family.natural() for family in families]
+            evidence = Evidence(y, torch.isnan(y))  # an absent label is hidden, never missing
             if fast:
-                log_density, evidence = distinct_inputs(self.template, families, naturals, Evidence(y))
-                return log_mixture(log_prior, log_density[0], evidence, y)
-            inputs = inputs_of(self.template, families, naturals, Evidence(y))
+                log_density, number = distinct_inputs(self.template, families, naturals, evidence)
+                return log_mixture(log_prior, log_density[0], number, y)
+            inputs = inputs_of(self.template, families, naturals, evidence)
             log_prob = self.template.log_value(inputs.squeeze(0), log_prior.unsqueeze(1))
         else:
             known = [
@@ -125,7 +126,8 @@ class Readout(nn.Module):
     def predictive(self, log_prior: Tensor) -> list[Distribution]:
         """P(y_t | graph) of every target t."""
         if self.head == "circuit":
-            nothing = Evidence(log_prior.new_full((len(log_prior), 1), torch.nan))
+            unknown = log_prior.new_full((len(log_prior), 1), torch.nan)
+            nothing = Evidence(unknown, torch.isnan(unknown))
             answers = [family.conditional(family.natural(), 0, nothing) for family in self.families]
             return [mix(Components([rows]), log_prior) for rows in answers]
         tables = zip(self.target, self._tables(log_prior), strict=True)

@@ -50,7 +50,10 @@ def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tenso
     Each vertex's entries are hidden in its own tree only. Where they are missing anyway, one pass over the graph as it
     is answers for all vertices; the others get private copies.
     """
-    private = (hidden & batch.observed[vertices]).any(1) & (hierarchy.num_layers > 1)
+    speaks = batch.observed[vertices]
+    if any(family.gaps == "informative" for family in hierarchy.families):
+        speaks = torch.ones_like(speaks)  # that an entry is missing is heard by others, too
+    private = (hidden & speaks).any(1) & (hierarchy.num_layers > 1)
     if int((~private).sum()) < _FEW * batch.num_vertices:
         private = torch.ones_like(private)
     pieces = []

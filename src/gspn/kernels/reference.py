@@ -27,7 +27,7 @@ def climb_reference(climb: Climb) -> Levels:
 def climb_inputs(template: Template, inputs: Tensor, aggregate: Aggregate) -> Levels:
     """The loop from a template's inputs [L, N, K]."""
     inputs, peak = relative(template, inputs)
-    posteriors = list[Tensor]()
+    posteriors: list[Tensor] = []
     for level, own in enumerate(inputs):
         received = aggregate(level, posteriors[-1] if level else None, None)
         posteriors.append(template.posterior(own, log_prior_of(received)))
@@ -37,7 +37,8 @@ def climb_inputs(template: Template, inputs: Tensor, aggregate: Aggregate) -> Le
 def _with_context(climb: Climb) -> Levels:
     """The loop where the densities of a level depend on what came from the level below."""
     template, families = climb.template, climb.families
-    posteriors, expectation = list[Tensor](), None
+    posteriors: list[Tensor] = []
+    expectation: Tensor | None = None
     for level in range(climb.num_levels):
         naturals = [at_level(natural, level) for natural in climb.naturals]
         received = climb.aggregate(level, posteriors[-1] if level else None, expectation)

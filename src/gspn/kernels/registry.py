@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 
 import torch
+from torch import Tensor
 
+from gspn.circuits.templates import NaiveBayes, Template
 from gspn.errors import InputError
-from gspn.kernels.compiled.kernel import FAST, obstacle
+from gspn.kernels.compiled.kernel import FAST, NAIVE_BAYES_ONLY, obstacle
 from gspn.kernels.contract import VARIABLE, Climb, Kernel
 from gspn.kernels.reference import REFERENCE
 
@@ -44,9 +46,7 @@ def kernel_for(climb: Climb) -> Kernel:
     kernel = find_kernel(asked)
     reason = kernel.obstacle(climb)
     if reason:
-        raise InputError(
-            f"{VARIABLE}={asked}: the {asked} kernel {reason}; unset the variable to use another where it cannot work"
-        )
+        raise refusal(kernel, reason)
     return kernel
 
 
@@ -54,9 +54,20 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
 
 
-def compiles(*tensors: torch.Tensor) -> bool:
-    """Whether compiled code outside a climb (stored graphs) is to work on these tensors."""
+def compiles(template: Template, *tensors: Tensor) -> bool:
+    """Whether compiled code is to compute levels over ranges of a stored graph, or plain torch; no kernel else can."""
     asked = os.environ.get(VARIABLE, "")
-    if asked:
-        find_kernel(asked)
-    return asked in ("", FAST.name) and not is_traced() and all(obstacle(tensor) is None for tensor in tensors)
+    if asked and find_kernel(asked) not in (FAST, REFERENCE):
+        raise InputError(f"{VARIABLE}={asked}: stored graphs are computed by {FAST.name} or {REFERENCE.name} alone")
+    reasons = [obstacle(tensor) for tensor in tensors]
+    reason = next(filter(None, reasons), None) if isinstance(template, NaiveBayes) else NAIVE_BAYES_ONLY
+    if reason and asked == FAST.name:
+        raise refusal(FAST, reason)
+    return reason is None and asked != REFERENCE.name and not is_traced()
+
+
+def refusal(kernel: Kernel, reason: str) -> InputError:
+    return InputError(
+        f"{VARIABLE}={kernel.name}: the {kernel.name} kernel {reason}; unset the variable to use another where this one "
+        "cannot work"
+    )

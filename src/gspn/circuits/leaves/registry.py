@@ -90,7 +90,9 @@ def check_family(name: str, scope: Sequence[Attribute]) -> None:
     if len(scope) < family.least or (family.most is not None and len(scope) > family.most):
         most = "any number of" if family.most is None else family.most
         wanted = family.least if family.most == family.least else f"{family.least} to {most}"
-        raise InputError(f"leaf family '{name}' is over {wanted} attributes, not over {len(scope)} ({named})")
+        raise InputError(
+            f"leaf family '{name}' is over {wanted} attribute{'s' * (wanted != 1)}, not over {len(scope)} ({named})"
+        )
     for attribute in scope:
         if attribute.kind not in family.kinds:
             kinds = ", ".join(sorted(family.kinds))

@@ -26,13 +26,13 @@ def distinct_inputs(
 
     None: one row for every row of the evidence, in order.
     """
-    x = evidence.x
-    if len(families) == 1 and (table := families[0].table(naturals[0])) is not None:
+    x, ignorable = evidence.x, all(family.gaps == "ignorable" for family in families)
+    if len(families) == 1 and ignorable and (table := families[0].table(naturals[0])) is not None:
         # The rows of a table are all that can occur: there is nothing to search for, or to look up.
         values = table.shape[1]
         if values <= _most(x):
             return table, x.squeeze(1).nan_to_num(nan=values - 1).int()
-    if all(family.gaps == "ignorable" for family in families):
+    if ignorable:
         rows, number = distinct_rows(x)  # hidden or missing, it is the same to these
         return inputs_of(template, families, naturals, Evidence(rows)), number
     columns = x.shape[1]

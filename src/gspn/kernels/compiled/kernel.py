@@ -11,6 +11,8 @@ from gspn.kernels.compiled.distinct import distinct_inputs
 from gspn.kernels.compiled.fast import fast
 from gspn.kernels.contract import Climb, Kernel, Levels
 
+NAIVE_BAYES_ONLY = "computes naive Bayes templates, not other circuits"
+
 
 def climb_fast(climb: Climb) -> Levels:
     assert isinstance(climb.template, NaiveBayes)
@@ -21,7 +23,7 @@ def climb_fast(climb: Climb) -> Levels:
 def obstacle_to(climb: Climb) -> str | None:
     """It needs naive Bayes, the mean and no context, and plain tensors on the CPU that nobody traces."""
     if not isinstance(climb.template, NaiveBayes):
-        return "computes naive Bayes templates, not other circuits"
+        return NAIVE_BAYES_ONLY
     if climb.aggregation != "mean":
         return f"knows the aggregation 'mean', not '{climb.aggregation}'"
     if climb.has_context:
