@@ -13,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gspn.plots.colours import GRID, INK, PALETTE, PAPER, QUIET
+from gspn.plots.colours import GRID, INK, PALETTE, PAPER, QUIET, blend
 
 FOLDER = Path(__file__).resolve().parents[1] / "pictures"
-BLUE, ORANGE, GREEN = PALETTE[:3]
+BLUE, ORANGE, GREEN, PURPLE = PALETTE[:4]
 FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
 
 
@@ -134,6 +134,197 @@ def one_step() -> str:
     return svg(770, 252, "One step: neighbours' posteriors make a prior, the evidence turns it into a posterior", parts)
 
 
+# The library.
+
+_ROOMS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        BLUE,
+        (
+            ("errors", "one family"),
+            ("columns, attributes, infer,\ntargets, scores", "typed values"),
+            ("graphs", "packed, batches, masks"),
+            ("convert", "tables, molecules"),
+            ("datasets", "by name, cached"),
+        ),
+    ),
+    (
+        ORANGE,
+        (("circuits", "leaves, templates"), ("kernels", "the loop over levels"), ("hierarchy", "graph and levels")),
+    ),
+    (
+        GREEN,
+        (
+            ("queries", "questions"),
+            ("training", "loop, checkpoints"),
+            ("models", "the public face"),
+            ("policy", "what nobody has said"),
+        ),
+    ),
+    (
+        QUIET,
+        (
+            ("imputation", "tables, PyG"),
+            ("predictors", "on embeddings"),
+            ("baselines", "for comparison"),
+            ("plots", "every figure"),
+            ("benchmarks", "times, memory"),
+            ("experiments", "grids, reports"),
+            ("demo", "gspn demo"),
+            ("web", "the what-if page"),
+            ("cli", "the command"),
+        ),
+    ),
+    (PURPLE, (("testing", "suites, the oracle"),)),
+)
+"""From the top of the house down, in groups: data, the model, learning and asking, uses, and what proves parts."""
+
+
+def architecture() -> str:
+    """The rooms from top to bottom, and beside them the way of the data with the seams that it crosses."""
+    parts = [text(44, 40, "the rooms", 17, INK, "start", "font-weight='600'")]
+    parts += [text(310, 40, "the way of the data", 17, INK, "start", "font-weight='600'")]
+    parts += _rooms(44, 64, 236)
+    parts += _reading(64) + _densities(196) + _levels(338) + _results(582) + _seams(786)
+    return svg(1200, 872, "The rooms of the library, the way of the data through them, and the seams", parts)
+
+
+def _rooms(x: float, y: float, width: float) -> list[str]:
+    parts, top = [], y
+    for colour, rooms in _ROOMS:
+        for name, what in rooms:
+            lines = name.split("\n")
+            height = 10 + 18 * len(lines)
+            parts.append(_frame(x, y, width, height, colour, blend((PAPER, colour), 0.08)))
+            for number, words in enumerate(lines):
+                parts.append(text(x + 10, y + 19 + 18 * number, words, 14, INK, "start", "font-weight='600'"))
+            parts.append(text(x + width - 10, y + height - 9, what, 12.5, QUIET, "end"))
+            y += height + 4
+        y += 8
+    place = f"transform='rotate(-90 22 {(top + y) / 2:g})'"
+    parts.append(arrow(31, y - 14, 31, top))
+    parts.append(text(22, (top + y) / 2, "imports point up", 13, QUIET, style=place))
+    return parts
+
+
+def _reading(y: float) -> list[str]:
+    """From files to a batch."""
+    parts = [
+        _box(310, y, 182, 92, "", "files", ("tables, NetworkX, PyG,", "molecules, archives"), QUIET),
+        _box(541, y, 182, 92, "convert, datasets", "reading", ("checked, never", "silently repaired"), BLUE),
+        _box(771, y, 182, 92, "graphs", "GraphDataset", ("packed, edges sorted", "by receiving vertex"), BLUE),
+        _box(1002, y, 182, 92, "graphs", "Batch", ("x in float64, edges,", "which entries are hidden"), BLUE),
+    ]
+    parts += [arrow(x, y + 46, x + 45, y + 46) for x in (494, 725, 955)]
+    return [*parts, _bent((1093, y + 92), y + 112, (423, y + 130))]
+
+
+def _densities(y: float) -> list[str]:
+    """From a batch to what a template is computed from."""
+    return [
+        _box(310, y, 226, 92, "circuits", "Evidence", ("every entry observed,", "missing or hidden"), ORANGE),
+        _box(634, y, 226, 92, "circuits", "Leaves", ("densities by scope, level", "and state"), ORANGE, seam=1),
+        _box(958, y, 226, 92, "circuits", "Template", ("naive Bayes, or a", "compiled circuit"), ORANGE, seam=2),
+        arrow(538, y + 46, 630, y + 46),
+        arrow(862, y + 46, 954, y + 46),
+        text(584, y + 36, "columns", 13, QUIET),
+        text(908, y + 36, "log-densities", 13, QUIET),
+        arrow(1071, y + 94, 1071, y + 140),
+        text(1060, y + 122, "inputs [L, N, K]", 13, QUIET, "end"),
+    ]
+
+
+def _levels(y: float) -> list[str]:
+    """The loop of a kernel, from level 0 to the root."""
+    parts = [_frame(310, y, 874, 208, PURPLE, blend((PAPER, PURPLE), 0.05))]
+    parts += [text(330, y + 24, "kernels", 12.5, ORANGE, "start"), _mark(1184, y, 4)]
+    parts += [text(330, y + 46, "Kernel: the levels, bottom-up", 16, INK, "start", "font-weight='600'")]
+    parts += [text(330, y + 68, "Climb in, Levels out; reference or fast", 13, QUIET, "start")]
+    steps = (
+        _box(330, y + 116, 148, 76, "", "level 0", ("learned prior \u03c0\u2080", "\u2192 posterior h"), ORANGE),
+        _box(560, y + 94, 148, 92, "hierarchy", "Aggregation", ("messages become", "prior and context"), ORANGE, 3),
+        _box(790, y + 76, 148, 76, "", "level 1", ("prior \u03c0", "\u2192 posterior h"), ORANGE),
+        _box(1016, y + 44, 148, 76, "", "the root", ("level L \u2212 1: log P", "of the evidence"), ORANGE),
+    )
+    parts += steps
+    parts += [arrow(480, y + 150, 556, y + 144), text(518, y + 136, "messages", 13, QUIET)]
+    parts += [text(1080, y + 196, "Levels", 13, QUIET, "end")]
+    parts += [arrow(710, y + 124, 786, y + 116), text(748, y + 144, "\u03c0, context", 13, QUIET)]
+    parts += [line(940, y + 106, 1008, y + 90, QUIET, 1.6, "2 6"), arrow(1004, y + 91, 1013, y + 89)]
+    parts += [line(748, y + 112, 748, y - 38, PURPLE, 1.6, "5 4"), arrow(748, y - 36, 748, y - 47, PURPLE)]
+    parts += [text(758, y - 16, "for leaves with a context", 13, PURPLE, "start")]
+    return [*parts, _bent((1090, y + 122), y + 226, (423, y + 242))]
+
+
+def _results(y: float) -> list[str]:
+    """From what the kernel gives to losses and answers."""
+    known = ("log-likelihoods [N]", "posteriors [N, L, S, C]", "log P of hidden entries", "the roots\u2019 priors")
+    return [
+        _box(310, y, 226, 180, "hierarchy", "Evaluation", known, ORANGE),
+        _box(634, y, 226, 80, "hierarchy", "Objective", ("pseudo, masked, leave_one_out",), ORANGE),
+        _box(958, y, 226, 80, "training", "the fit loop", ("early stopping, checkpoints",), GREEN),
+        _box(634, y + 100, 226, 80, "circuits", "Roots", ("a vertex given all else",), ORANGE, seam=5),
+        _box(958, y + 100, 226, 80, "queries", "questions", ("distributions, draws, what-ifs",), GREEN),
+        arrow(538, y + 40, 630, y + 40),
+        arrow(862, y + 40, 954, y + 40),
+        arrow(538, y + 140, 630, y + 140),
+        arrow(862, y + 140, 954, y + 140),
+        text(908, y + 30, "losses", 13, QUIET),
+        text(908, y + 130, "Answering", 13, PURPLE),
+    ]
+
+
+def _seams(y: float) -> list[str]:
+    parts = [_frame(310, y, 874, 66, PURPLE, PAPER, "5 4")]
+    parts += [text(330, y + 27, "The seams", 16, INK, "start", "font-weight='600'")]
+    parts += [text(330, y + 49, "where parts are exchanged", 13, QUIET, "start")]
+    names = ("leaves", "templates", "aggregations", "kernels", "Answering, Roots")
+    for number, (name, x) in enumerate(zip(names, (552, 652, 772, 916, 1024), strict=True), 1):
+        parts += [_mark(x, y + 33, number), text(x + 18, y + 38, name, 14, INK, "start")]
+    return parts
+
+
+def _box(
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    room: str,
+    title: str,
+    lines: Sequence[str],
+    colour: str,
+    seam: int | None = None,
+) -> str:
+    """Something that has a name, with its room above and what it is below; a seam has a number at its corner."""
+    middle, rows = x + width / 2, len(lines) + 1 + bool(room)
+    at = y + height / 2 - 9.5 * rows + 14
+    parts = [_frame(x, y, width, height, PURPLE if seam else colour, PAPER)]
+    if room:
+        parts.append(text(middle, at, room, 12.5, colour))
+        at += 20
+    parts.append(text(middle, at, title, 16, INK, style="font-weight='600'"))
+    parts += [text(middle, at + 19 * number, words, 13, QUIET) for number, words in enumerate(lines, 1)]
+    return "\n".join(parts if seam is None else [*parts, _mark(x + width, y, seam)])
+
+
+def _frame(x: float, y: float, width: float, height: float, colour: str, fill: str, dash: str = "") -> str:
+    dashed = f" stroke-dasharray='{dash}'" if dash else ""
+    place = f"x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}'"
+    return f"<rect {place} rx='6' fill='{fill}' stroke='{colour}' stroke-width='1.6'{dashed}/>"
+
+
+def _mark(x: float, y: float, number: int) -> str:
+    """The number of a seam."""
+    ring = f"<circle cx='{x:g}' cy='{y:g}' r='12' fill='{PURPLE}'/>"
+    return ring + text(x, y + 5, str(number), 14, PAPER, style="font-weight='600'")
+
+
+def _bent(start: tuple[float, float], turn: float, end: tuple[float, float]) -> str:
+    """An arrow back to the beginning of the next row: down, along at the height `turn`, and down."""
+    corners = f"M{start[0]:g} {start[1]:g} L{start[0]:g} {turn:g} L{end[0]:g} {turn:g}"
+    path = f"<path d='{corners}' stroke='{QUIET}' stroke-width='1.6' fill='none'/>"
+    return path + arrow(end[0], turn, *end)
+
+
 # Results.
 
 
@@ -188,6 +379,7 @@ def imputed() -> Any:
 PICTURES: dict[str, Callable[[], Any]] = {
     "tree": unrolled_tree,
     "step": one_step,
+    "architecture": architecture,
     "what-if": what_if,
     "imputed": imputed,
 }

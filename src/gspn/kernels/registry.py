@@ -68,6 +68,6 @@ def compiles(template: Template, *tensors: Tensor) -> bool:
 
 def refusal(kernel: Kernel, reason: str) -> InputError:
     return InputError(
-        f"{VARIABLE}={kernel.name}: the {kernel.name} kernel {reason}; unset the variable to use another where this one "
+        f"{VARIABLE}={kernel.name}: the {kernel.name} kernel {reason}; unset the variable to use another where it "
         "cannot work"
     )
