@@ -27,6 +27,7 @@ ROOMS = (
     ("queries",),
     ("training",),
     ("models",),
+    ("policy",),
     ("imputation",),
     ("predictors",),
     ("baselines",),

@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from gspn import GSPN, Binary, Schema, pack
+from gspn import Binary, Schema, pack, policy
 from gspn.cli.screen import Screen
 from gspn.cli.training import loss_of_columns, show_training
-from gspn.models.stopping import fit_holding_out_entries
 
 
 def test_the_yardstick_is_what_columns_say_by_themselves() -> None:
@@ -20,12 +19,11 @@ def test_the_yardstick_is_what_columns_say_by_themselves() -> None:
     coins = torch.rand(400, 1, generator=torch.Generator().manual_seed(0)).round()
     schema = Schema([Binary("a"), Binary("b")])
     dataset = pack([Data(x=coins.repeat(1, 2), edge_index=torch.empty(2, 0, dtype=torch.long))], schema)
-    alone = loss_of_columns(dataset, seed=1)
+    alone = loss_of_columns(policy.HeldOutEntries(dataset, seed=1), seed=1)
     assert alone == pytest.approx(math.log(2), abs=0.02)  # the coins are fair to a twentieth
-    model = GSPN(schema, num_layers=1, num_states=2, objective="masked", epochs=200, lr=0.1, seed=1)
-    fit_holding_out_entries(model, dataset, progress=False)
+    model = policy.fit(policy.model_for(dataset, num_states=2, seed=1), dataset, progress=False)
     # Where both entries of a row are held out nobody knows; that is one row in ten of those.
-    assert min(epoch["validation"] for epoch in model.history_ if "validation" in epoch) < alone / 2
+    assert min(epoch["validation"] for epoch in model.history_) < alone / 2
 
 
 @pytest.mark.parametrize(("of_columns", "warned"), [(None, False), (0.6, False), (0.5, True), (0.4, True)])

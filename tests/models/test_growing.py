@@ -11,13 +11,14 @@ from small_graphs import EVERY_KIND as SCHEMA
 from small_graphs import draw_graphs
 
 from gspn import GSPN, pack
-from gspn.models.growing import fit_grown, grown
+from gspn.models.growing import fit_grown, grow
 
 
 def test_a_grown_model_has_the_leaves_of_the_mixture_and_knows_nothing_of_edges() -> None:
     graphs = pack(draw_graphs(6, seed=1), SCHEMA)
     mixture = GSPN(SCHEMA, num_layers=1, num_states=4, epochs=5).double().fit(graphs, progress=False)
-    model = grown(mixture, num_layers=3, num_states=4, num_edge_types=2, seed=3)
+    model = GSPN(SCHEMA, num_layers=3, num_states=4, num_edge_types=2, seed=3)
+    assert grow(model, mixture) is model
     known, found = mixture.get_parameters(), model.get_parameters()
     for name, leaf in found["leaves"].items():
         for key, value in leaf.items():
@@ -29,7 +30,7 @@ def test_a_grown_model_has_the_leaves_of_the_mixture_and_knows_nothing_of_edges(
     assert rows.std(-2).min() > 0, "states that all lead to the same prior would stay alike"
 
 
-@pytest.mark.parametrize("shortcut", [None, "mean"])
+@pytest.mark.parametrize("shortcut", [None, "mean", "learned"])
 def test_half_of_the_epochs_are_the_mixtures(shortcut: str | None, tmp_path: Path) -> None:
     graphs = pack(draw_graphs(6, seed=1), SCHEMA)
     settings: dict[str, Any] = {
@@ -46,3 +47,22 @@ def test_half_of_the_epochs_are_the_mixtures(shortcut: str | None, tmp_path: Pat
     again = fit_grown(GSPN(SCHEMA, **settings), graphs, checkpoint=tmp_path / "run.safetensors", progress=False)
     for one, other in zip(model.state_dict().values(), again.state_dict().values(), strict=True):
         assert torch.equal(one, other), "a finished run is read from its checkpoints"
+
+
+def test_what_a_model_knew_before_does_not_matter(tmp_path: Path) -> None:
+    graphs = pack(draw_graphs(6, seed=1), SCHEMA)
+    settings: dict[str, Any] = {"num_layers": 2, "num_states": 2, "objective": "masked", "epochs": 4, "seed": 2}
+    fresh = fit_grown(GSPN(SCHEMA, **settings), graphs, progress=False)
+    used = GSPN(SCHEMA, **settings).fit(draw_graphs(3, seed=5), progress=False)
+    for one, other in zip(
+        fresh.state_dict().values(), fit_grown(used, graphs, progress=False).state_dict().values(), strict=True
+    ):
+        assert torch.equal(one, other)
+
+
+def test_a_model_keeps_its_precision_and_a_folder_holds_both_checkpoints(tmp_path: Path) -> None:
+    graphs = pack(draw_graphs(6, seed=1), SCHEMA)
+    model = GSPN(SCHEMA, num_layers=2, num_states=2, objective="masked", epochs=4).double()
+    fit_grown(model, graphs, checkpoint=tmp_path, progress=False)
+    assert model.hierarchy.raw_prior.dtype == torch.float64
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["checkpoint.safetensors", "mixture.safetensors"]

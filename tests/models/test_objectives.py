@@ -17,7 +17,7 @@ import gspn
 from gspn import GSPN, Categorical, GraphDataset, Schema
 from gspn.graphs.masks import FIXED, choose_vertices, hide_entries
 from gspn.hierarchy import Hierarchy
-from gspn.models.gspn import VALIDATION_ROOTS
+from gspn.models.fitting import VALIDATION_ROOTS
 
 # ---- Graphs whose neighbours tell much about a vertex
 
@@ -135,7 +135,7 @@ def test_the_nll_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> N
     training, validation = draw_graphs(4, seed=4), draw_graphs(10, seed=5)
     expected = small_model().double().fit(training, validation=validation, progress=False).leave_one_out_nll_
     monkeypatch.setattr("gspn.queries.chunks._NUMBERS_AT_ONCE", 1)
-    monkeypatch.setattr("gspn.models.gspn.VALIDATION_ROOTS", 10**6)
+    monkeypatch.setattr("gspn.models.fitting.VALIDATION_ROOTS", 10**6)
     ours = small_model().double().fit(training, validation=validation, progress=False).leave_one_out_nll_
     assert ours == pytest.approx(expected, rel=1e-12)
 

@@ -30,7 +30,7 @@ from gspn.errors import CheckpointError
 from gspn.graphs import Batch
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import objective_for, supervised_objective
-from gspn.models import gspn as model_module
+from gspn.models import fitting as model_module
 from gspn.training import Processes, Progress, Settings
 from gspn.training.loop import _Run
 

@@ -20,7 +20,7 @@ from small_graphs import EVERY_KIND, draw_graphs
 
 from gspn import GSPN
 from gspn.hierarchy import Hierarchy
-from gspn.models import gspn as model_module
+from gspn.models import fitting as model_module
 from gspn.training import files
 
 MOMENTS: dict[str, tuple[Any, str]] = {

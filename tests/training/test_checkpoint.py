@@ -23,7 +23,7 @@ from torch import Tensor
 from gspn import GSPN, Continuous, Schema, load, pack
 from gspn.errors import CheckpointError, GSPNError
 from gspn.hierarchy import Hierarchy
-from gspn.models import gspn as model_module
+from gspn.models import fitting as model_module
 
 GRAPHS = draw_graphs(12, seed=0)
 HELD_OUT = draw_graphs(6, seed=1)

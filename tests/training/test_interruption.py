@@ -22,7 +22,7 @@ from gspn import GSPN, Continuous, Schema
 from gspn.errors import CheckpointError, GSPNError, InputError, NotFittedError
 from gspn.graphs import Batch
 from gspn.hierarchy import Evaluation, Hierarchy
-from gspn.models import gspn as model_module
+from gspn.models import fitting as model_module
 from gspn.training import Checkpoint, files, loop
 
 GRAPHS = draw_graphs(12, seed=0)

@@ -11,12 +11,14 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from comparison import same
 from fastapi.testclient import TestClient
 from friends import SCHEMA, friends
 
-from gspn import GSPN, from_tables
+from gspn import GSPN, GraphDataset, from_tables, policy
 from gspn.graphs import pack
 from gspn.web.app import create_app
+from gspn.web.learning import Learning, learn_tables
 from gspn.web.limits import Limits
 
 NODES = "id,team,age\n" + "".join(f"p{i},{'red' if i % 2 else 'blue'},{20.5 + i if i % 5 else ''}\n" for i in range(12))
@@ -186,3 +188,35 @@ def test_malformed_uploads(client: TestClient) -> None:
     assert client.post("/api/tables", data={"nodes": "id"}).status_code == 422
     broken = client.post("/api/tables", content=b"--x\r\n", headers={"Content-Type": "multipart/form-data; boundary=x"})
     assert broken.status_code in (400, 422)
+
+
+def read_upload(tmp_path: Path) -> GraphDataset:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "edges.csv").write_text(EDGES)
+    return from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", ignore="since")
+
+
+def test_an_upload_is_learned_as_everywhere_else(tmp_path: Path) -> None:
+    graphs, learning = read_upload(tmp_path), Learning()
+    shares = list(learn_tables(learning, graphs, Limits()))
+    model = policy.fit(policy.model_for(graphs), graphs, progress=False)
+    assert learning.model is not None
+    assert same(learning.model, model)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert len(shares) == model.epochs, "questions are answered after every epoch"
+
+
+def test_learning_ends_when_the_time_is_up(tmp_path: Path) -> None:
+    graphs, learning = read_upload(tmp_path), Learning()
+    shares = list(learn_tables(learning, graphs, Limits(fit_seconds=1e-6)))
+    assert len(shares) < 10
+    assert learning.model is not None
+    assert torch.isfinite(learning.model.log_likelihood(graphs[0])).all()
+
+
+def test_nobody_is_asked_before_the_model_is_there(tmp_path: Path) -> None:
+    learning = Learning()
+    steps = learn_tables(learning, read_upload(tmp_path), Limits())
+    next(steps)
+    assert learning.report()["state"] == "learning"

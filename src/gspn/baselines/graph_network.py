@@ -16,7 +16,7 @@ from gspn.baselines.networks import Network, Shape, build, check_fitting, fit_ne
 from gspn.baselines.predicting import Predicting
 from gspn.graphs import Batch, GraphDataset
 from gspn.models.compatibility import check_edge_types
-from gspn.models.gspn import with_labels
+from gspn.models.fitting import with_labels
 from gspn.models.questions import Graphs
 from gspn.predictors.outputs import Outputs, outputs_for
 from gspn.targets import Target, all_binary

@@ -11,7 +11,7 @@ from gspn.attributes import FloatArray, Schema
 from gspn.baselines.features import Features
 from gspn.baselines.predicting import Predicting
 from gspn.graphs import GraphDataset, pack
-from gspn.models.gspn import with_labels
+from gspn.models.fitting import with_labels
 from gspn.models.labels import labels_of_graphs
 from gspn.models.questions import Graphs
 from gspn.predictors import DeepSets

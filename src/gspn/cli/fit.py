@@ -73,7 +73,8 @@ def fit(
 
     from gspn.cli.inputs import Reading, parse_types, read_graphs
     from gspn.cli.outputs import check_folder, save_model
-    from gspn.cli.training import show_graphs, show_training, sizes_for, train
+    from gspn.cli.training import show_graphs, show_training, train
+    from gspn.policy import settings_for
 
     check_folder(output, force)
     said = Reading.of(
@@ -86,8 +87,9 @@ def fit(
     )  # fmt: skip
     dataset = graphs.dataset
     show_graphs(screen, dataset, inferred=edges is not None)
-    settings = sizes_for(dataset, layers, states, epochs) | {"objective": objective, "seed": seed}
-    settings |= {} if lr is None else {"lr": lr}
+    settings = settings_for(
+        dataset, num_layers=layers, num_states=states, epochs=epochs, objective=objective, lr=lr, seed=seed
+    )
     model = _model(dataset, settings, bool(target))
     start = time.perf_counter()
     of_columns = train(model, dataset, screen, checkpoint)

@@ -110,14 +110,14 @@ def _train(
     import time
 
     from gspn.cli.inputs import read_tables
-    from gspn.cli.training import show_graphs, show_training, sizes_for, train
-    from gspn.models.gspn import GSPN
+    from gspn.cli.training import show_graphs, show_training, train
+    from gspn.policy import model_for
 
     graphs = read_tables(nodes, edges, said, types=types)
     show_graphs(screen, graphs.dataset, inferred=True)
     start = time.perf_counter()
-    settings = sizes_for(graphs.dataset, *sizes)
-    model = GSPN(graphs.dataset.schema, objective="masked", seed=seed, **settings)
+    layers, states, epochs = sizes
+    model = model_for(graphs.dataset, num_layers=layers, num_states=states, epochs=epochs, seed=seed)
     of_columns = train(model, graphs.dataset, screen)
     show_training(screen, model, time.perf_counter() - start, of_columns)
     return model, graphs.reading
@@ -136,6 +136,7 @@ def _fill(model: GSPN, reading: Reading, nodes: Path, edges: Path | None, seed: 
     imputer = TableImputer.with_model(
         model,
         reading.edge_types if edges is not None else None,
+        whole_numbers=reading.whole_numbers,
         id=reading.id,
         graph=reading.graph,
         source=reading.ends[0],

@@ -45,6 +45,8 @@ class Reading:
     """of a named dataset, as NAME=VALUE"""
     edge_types: tuple[Any, ...] | None = None
     """what the edge types are called, by code; found by reading"""
+    whole_numbers: tuple[str, ...] = ()
+    """the continuous attributes of a table that are filled with whole numbers; found by reading"""
 
     @classmethod
     def of(cls, base: Reading | None = None, **said: Any) -> Reading:
@@ -168,6 +170,7 @@ class _Asked:
 
     def tables(self, nodes: Path, edges: Path | None) -> Graphs:
         from gspn.convert.tables import from_tables
+        from gspn.imputation import whole_numbers
 
         if edges is not None and not edges.exists():
             raise InputError(f"{edges}: there is no such file")
@@ -198,7 +201,8 @@ class _Asked:
             ignore=ignored,
             overrides=self.types or None,
         )
-        return Graphs(dataset, replace(read, edge_types=dataset.edge_types or read.edge_types))
+        whole = read.whole_numbers if self.model is not None else whole_numbers(dataset)
+        return Graphs(dataset, replace(read, edge_types=dataset.edge_types or read.edge_types, whole_numbers=whole))
 
     def _graph_labels(self) -> tuple[Any, Attribute | Schema | None]:
         """The table of graphs' labels, cut to the columns that are asked for, and what they mean if a model knows."""

@@ -4,7 +4,19 @@ Knows modules and objectives, not models: whatever has parameters and yields los
 """
 
 from gspn.training.checkpoint import Checkpoint
-from gspn.training.loop import Progress, Settings, Validate, mean_loss, train
+from gspn.training.loop import Epochs, Progress, Settings, Validate, exhaust, mean_loss, train, train_by_epochs
 from gspn.training.processes import Processes, join_processes
 
-__all__ = ["Checkpoint", "Processes", "Progress", "Settings", "Validate", "join_processes", "mean_loss", "train"]
+__all__ = [
+    "Checkpoint",
+    "Epochs",
+    "Processes",
+    "Progress",
+    "Settings",
+    "Validate",
+    "exhaust",
+    "join_processes",
+    "mean_loss",
+    "train",
+    "train_by_epochs",
+]

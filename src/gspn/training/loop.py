@@ -1,7 +1,9 @@
 """The fit loop: Adam on minibatches of graphs, early stopping with the best weights kept, one checkpoint an epoch.
 
 What is random in an epoch depends on the seed and the epoch's number alone, so a run that continues from a checkpoint
-does exactly what it would have done without the interruption.
+does exactly what it would have done without the interruption. The loop is a generator: whoever has something else to
+do between epochs takes them one by one (`train_by_epochs`), everybody else all at once (`train`). What is trained, and
+what is held out to judge it, is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ import copy
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -41,6 +44,9 @@ _IN_VAIN = 5
 
 Validate: TypeAlias = Callable[[], dict[str, float]]
 """Gives the loss on the validation set as "validation", and where there is one a "score" (higher is better)."""
+
+Epochs: TypeAlias = Generator[dict[str, Any], None, None]
+"""Records of finished epochs, each given as soon as it is there."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +114,53 @@ def train(
     show_progress: bool = True,
     at_end: Callable[[], dict[str, float]] = dict,
 ) -> None:
+    """All epochs of `train_by_epochs`, one after the other."""
+    epochs = train_by_epochs(
+        module,
+        objective,
+        training,
+        validate,
+        settings,
+        processes,
+        progress,
+        checkpoint=checkpoint,
+        show_progress=show_progress,
+        at_end=at_end,
+    )
+    exhaust(epochs)
+
+
+def exhaust(epochs: Epochs) -> None:
+    """Take every epoch; whatever happens, the run is over afterwards."""
+    with closing(epochs):
+        for _ in epochs:
+            pass
+
+
+def train_by_epochs(
+    module: nn.Module,
+    objective: Objective,
+    training: GraphDataset,
+    validate: Validate | None,
+    settings: Settings,
+    processes: Processes,
+    progress: Progress,
+    *,
+    checkpoint: Checkpoint | None = None,
+    show_progress: bool = True,
+    at_end: Callable[[], dict[str, float]] = dict,
+    seconds: float = math.inf,
+) -> Epochs:
     """Train until `epochs`, or until validation has not improved for `patience` of them; then keep the best weights.
 
-    `validate` is asked after every epoch, where there is something to validate on. `progress` is brought up to date
-    after every epoch, so that it is right also when training ends by an exception.
-    `at_end` is called once, with the final weights; what it gives stands in `progress.results`.
+    Gives the record of every epoch once it is in the checkpoint. In between, the module has the weights of that epoch;
+    after the last one, or when the generator is closed or ends by an exception, the best. `validate` is asked after
+    every epoch, where there is something to validate on. `progress` is brought up to date after every epoch, so that it
+    is right also when training ends by an exception. `at_end` is called once, with the final weights, unless the
+    generator is closed before; what it gives stands in `progress.results`. After so many `seconds` the epoch that is
+    under way is the last one of this call.
     """
+    start = time.monotonic()
     run = _Run(module, objective, training, validate, settings, processes, progress)
     if checkpoint and (kept := checkpoint.load(module, run.optimizer)):
         run.best = kept[0]
@@ -130,10 +177,15 @@ def train(
     try:
         while progress.epoch < settings.epochs and not progress.stopped_early:
             progress.results = None
-            bar.show(run.epoch(bar.step))
+            record = run.epoch(bar.step)
+            bar.show(record)
             save()
+            yield record
+            if math.isfinite(seconds) and processes.any(time.monotonic() - start >= seconds):
+                _log.info("the time is up after %d of %d epochs", progress.epoch, settings.epochs)
+                break
     finally:
-        # Also on Ctrl-C or an error: the best of what has been learned stays in the module.
+        # Also on Ctrl-C, an error or when nobody wants more epochs: the best of what has been learned stays.
         bar.close()
         last = copy.deepcopy(module.state_dict())
         if progress.epoch:

@@ -32,6 +32,10 @@ class Processes:
         result: list[float] = total.tolist()
         return result
 
+    def any(self, said: bool) -> bool:
+        """Whether any process says so, the same answer on each."""
+        return self.sum(float(said))[0] > 0
+
     def wait(self) -> None:
         """Until all processes have come here."""
         if self.number > 1:

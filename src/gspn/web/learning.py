@@ -1,6 +1,7 @@
 """Where the page's models come from: the one of the built-in molecules, kept in the cache, and small ones for uploads.
 
-Learning is cut into steps, so that questions are answered in between, and the page can say how far it is.
+Learning comes epoch by epoch, so that questions are answered in between, and the page can say how far it is. What suits
+an upload is decided by `gspn.policy`, as it is for the same tables everywhere else.
 """
 
 from __future__ import annotations
@@ -8,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gspn import __version__
+from gspn import __version__, policy
 from gspn.convert.atoms import BOND_TYPES
 from gspn.convert.molecules import from_smiles
 from gspn.datasets.builtin import builtin_molecules
@@ -36,9 +36,6 @@ they were, and the model would rightly find that they do not fit any more. The d
 
 MOLECULES: dict[str, Any] = {"num_layers": 4, "num_states": 16, "lr": 0.05, "batch_size": 64, "epochs": 16}
 """Some ten seconds on one core"""
-TABLES: dict[str, Any] = {"num_layers": 3, "num_states": 8, "lr": 0.05, "batch_size": 32, "epochs": 160}
-
-_STEPS = 8
 
 
 @dataclass
@@ -54,18 +51,10 @@ class Learning:
         return {"state": state, "share": round(self.share, 3), "error": self.error}
 
 
-def learn(model: GSPN, graphs: GraphDataset, seconds: float = float("inf")) -> Iterator[float]:
-    """Fit the model step by step, giving the share that is done; ends early when the time is up.
-
-    Every step goes on from the weights of the last one. With one seed it would hide the same entries again.
-    """
-    start, epochs = time.monotonic(), -(-model.epochs // _STEPS)
-    for step in range(_STEPS):
-        model.fit(graphs, epochs=epochs, seed=step, warm_start=step > 0, progress=False)
-        yield (step + 1) / _STEPS
-        if time.monotonic() - start > seconds:
-            _log.info("fitting ends after %d of %d steps: the time is up", step + 1, _STEPS)
-            return
+def _shares(epochs: Iterator[dict[str, Any]], of: int) -> Iterator[float]:
+    """The share of a training that is done, after every epoch."""
+    for record in epochs:
+        yield (record["epoch"] + 1) / of
 
 
 def learn_molecules(learning: Learning) -> Iterator[float]:
@@ -75,7 +64,7 @@ def learn_molecules(learning: Learning) -> Iterator[float]:
     if model is None:
         graphs = from_smiles(builtin_molecules(), features=ATOM_FEATURES, processes=1, progress=False)
         model = GSPN(graphs.schema, num_edge_types=len(BOND_TYPES), objective="masked", **MOLECULES)
-        yield from learn(model, graphs)
+        yield from _shares(model.fitting(graphs, progress=False), model.epochs)
         try:
             model.save(folder)
         except (OSError, GSPNError) as error:
@@ -84,10 +73,10 @@ def learn_molecules(learning: Learning) -> Iterator[float]:
 
 
 def learn_tables(learning: Learning, graphs: GraphDataset, limits: Limits) -> Iterator[float]:
-    """A small model of the graphs of an upload."""
-    types = 1 if graphs.edge_type is None else max(1, len(graphs.edge_types or ()))
-    model = GSPN(graphs.schema, num_edge_types=types, objective="masked", **TABLES)
-    yield from learn(model, graphs, limits.fit_seconds)
+    """A model of the graphs of an upload; what it has learned when the time is up will do."""
+    model = policy.model_for(graphs)
+    epochs = policy.fitting(model, graphs, progress=False, seconds=limits.fit_seconds)
+    yield from _shares(epochs, model.epochs)
     learning.model = model
 
 

@@ -26,10 +26,10 @@ from gspn.convert.tables import from_tables
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
+from gspn.policy import settings_for
 from gspn.queries.scoring import is_cheap
 from gspn.web import valences
 from gspn.web.layout import spread
-from gspn.web.learning import TABLES
 from gspn.web.limits import Limits
 
 EDGE_TYPE, GRAPH = "type", "graph"
@@ -165,7 +165,7 @@ def _read_files(
     names = dataset.graph_names
     called = [str(name)[:60] for name in names] if names is not None else ["graph"] * len(dataset)
     types = tuple(str(one)[:60] for one in dataset.edge_types or ())
-    levels = model.num_layers if model is not None and fits else TABLES["num_layers"]
+    levels = model.num_layers if model is not None and fits else settings_for(dataset)["num_layers"]
     return Upload(dataset, tuple(called), types, is_cheap(dataset, levels, limits.vertices, seed=0)), fits
 
 
