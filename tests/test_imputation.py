@@ -389,7 +389,8 @@ def test_refusals_of_impute() -> None:
         Impute("model")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="how must be one of"):
         Impute(model, how="median")
-    for bad in (HeteroData(), [HeteroData()], 3):
+    wrong: list[Any] = [HeteroData(), [HeteroData()], 3]
+    for bad in wrong:
         with pytest.raises(InputError, match="Impute takes a Data, a Batch or a list of Data"):
             Impute(model)(bad)
     with pytest.raises(GSPNError, match="the list of graphs is empty"):

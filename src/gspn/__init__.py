@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gspn.hierarchy.aggregation import register_aggregation
     from gspn.imputation import Impute, TableImputer
     from gspn.models.gspn import GSPN
-    from gspn.models.saving import load
+    from gspn.models.loading import load
     from gspn.models.shards import Shards
     from gspn.models.supervised import SupervisedGSPN
     from gspn.predictors import DeepSets
@@ -48,7 +48,7 @@ _HOMES = {
     "from_smiles": "gspn.convert.molecules",
     "from_tables": "gspn.convert.tables",
     "graph_table": "gspn.convert.frames",
-    "load": "gspn.models.saving",
+    "load": "gspn.models.loading",
     "pack": "gspn.graphs",
     "register_aggregation": "gspn.hierarchy.aggregation",
     "store_graph": "gspn.graphs.stored",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
-from torch_geometric.data import Data, Dataset
+from torch_geometric.data import Batch, Data, Dataset
 from torch_geometric.transforms import BaseTransform
 
 from gspn import policy
@@ -24,6 +24,7 @@ from gspn.circuits.distributions import Table as Probabilities
 from gspn.circuits.given import distributions
 from gspn.columns import shorten
 from gspn.convert.files import Table, import_pandas
+from gspn.convert.foreign import DataFrame
 from gspn.convert.ids import Vertices
 from gspn.convert.tables import from_tables
 from gspn.errors import InputError, NotFittedError
@@ -34,6 +35,8 @@ from gspn.queries.chunks import chunk_size
 from gspn.queries.missing import HOW, gaps_of
 
 _SPREAD = ("std", "probability", "low", "high")
+
+_Given = TypeVar("_Given", bound=Data | Batch)
 
 
 class Impute(BaseTransform):
@@ -49,7 +52,11 @@ class Impute(BaseTransform):
         check_choice("how", how, HOW)
         self.model, self.how, self.generator = model, how, generator
 
-    def forward(self, data: Any) -> Any:
+    @overload
+    def forward(self, data: Sequence[Data] | GraphDataset | Dataset) -> list[Data]: ...
+    @overload
+    def forward(self, data: _Given) -> _Given: ...
+    def forward(self, data: Any) -> Data | Batch | list[Data]:
         if isinstance(data, Data):  # a Batch, too: nothing is heard across its graphs
             data.x = self._filled([data])[0]
             return data
@@ -60,6 +67,14 @@ class Impute(BaseTransform):
         for graph, x in zip(graphs, self._filled(graphs), strict=True):
             graph.x = x
         return graphs
+
+    if TYPE_CHECKING:  # PyG's own: `forward` on a shallow copy
+
+        @overload
+        def __call__(self, data: Sequence[Data] | GraphDataset | Dataset) -> list[Data]: ...
+        @overload
+        def __call__(self, data: _Given) -> _Given: ...
+        def __call__(self, data: Any) -> Data | Batch | list[Data]: ...
 
     def _filled(self, graphs: Sequence[Data]) -> list[Tensor]:
         # Of the rest of a graph the model knows nothing, and needs nothing.
@@ -188,7 +203,19 @@ class TableImputer(BaseEstimator):
         self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
         self.n_features_in_ = len(self.schema_)
 
-    def transform(self, nodes: Any, edges: Any = None, *, return_spread: bool = False) -> Any:
+    @overload
+    def transform(self, nodes: Any, edges: Any = None, *, return_spread: Literal[False] = False) -> DataFrame: ...
+    @overload
+    def transform(
+        self, nodes: Any, edges: Any = None, *, return_spread: Literal[True]
+    ) -> tuple[DataFrame, DataFrame]: ...
+    @overload
+    def transform(
+        self, nodes: Any, edges: Any = None, *, return_spread: bool
+    ) -> DataFrame | tuple[DataFrame, DataFrame]: ...
+    def transform(
+        self, nodes: Any, edges: Any = None, *, return_spread: bool = False
+    ) -> DataFrame | tuple[DataFrame, DataFrame]:
         """The table of vertices without gaps.
 
         With `return_spread` also a table with one row for each filled entry, under the index of its row: the row's
@@ -216,9 +243,21 @@ class TableImputer(BaseEstimator):
                 completed[attribute.name] = _with_values(nodes[attribute.name], rows[where], values, attribute)
         return (completed, self._spread(completed, dataset, x, rows)) if return_spread else completed
 
+    @overload
+    def fit_transform(
+        self, nodes: Any, edges: Any = None, *, return_spread: Literal[False] = False, progress: bool = True
+    ) -> DataFrame: ...
+    @overload
+    def fit_transform(
+        self, nodes: Any, edges: Any = None, *, return_spread: Literal[True], progress: bool = True
+    ) -> tuple[DataFrame, DataFrame]: ...
+    @overload
+    def fit_transform(
+        self, nodes: Any, edges: Any = None, *, return_spread: bool, progress: bool = True
+    ) -> DataFrame | tuple[DataFrame, DataFrame]: ...
     def fit_transform(
         self, nodes: Any, edges: Any = None, *, return_spread: bool = False, progress: bool = True
-    ) -> Any:
+    ) -> DataFrame | tuple[DataFrame, DataFrame]:
         """`fit` and `transform` on the same tables."""
         return self.fit(nodes, edges, progress=progress).transform(nodes, edges, return_spread=return_spread)
 

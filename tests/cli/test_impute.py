@@ -12,7 +12,8 @@ EXTRA = ("_filled", "_sd", "_low", "_high", "_probability", "_likely")
 
 
 def read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, dtype=str, keep_default_na=False)
+    table: pd.DataFrame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    return table
 
 
 def test_two_files_are_enough(run: Run, files: Path, tmp_path: Path) -> None:

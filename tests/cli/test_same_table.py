@@ -19,7 +19,7 @@ def ring(count: int) -> pd.DataFrame:
 
 def people(count: int = 60) -> pd.DataFrame:
     """Text, fractions, counts and truth values with gaps, whole numbers below 0, few whole numbers, zeros and ones."""
-    nodes, _ = draw_people(count)
+    nodes: pd.DataFrame = draw_people(count)[0]
     rng = np.random.default_rng(1)
     level = rng.permutation(count) - 20
     nodes["level"] = pd.Series(level).astype(object).where(rng.random(count) > 0.2, None)

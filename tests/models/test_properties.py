@@ -140,13 +140,14 @@ def sequences() -> list[Any]:
 def test_a_sequence_gives_a_list(wrap: Callable[[list[Data]], Any]) -> None:
     model, graphs = draw_model("naive Bayes", 2), draw_graphs(4, seed=2)
     for number in range(5):
-        ask = [
+        asks: list[Callable[[Any], Any]] = [
             model.log_likelihood,
             lambda given: model.log_likelihood(given, leave_one_out=True),
             model.posteriors,
             model.embed,
             model.transform,
-        ][number]
+        ]
+        ask = asks[number]
         together = ask(wrap(graphs))
         assert isinstance(together, list)
         assert_all_close(together, [ask(data) for data in graphs])

@@ -20,6 +20,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
+from small_distributions import as_mixture
 from small_graphs import EVERY_KIND, draw_graphs
 from torch_geometric.data import Data
 
@@ -156,7 +157,7 @@ def test_shapes_of_answers(head: str, target: Attribute | Schema) -> None:
     number = len(target) if isinstance(target, Schema) else 1
     assert model.predict(graphs).shape == ((4, number) if several else (4,))
     assert model.predict(graphs[0]).shape == ((1, number) if several else (1,))
-    predictive = model.predictive(graphs)
+    predictive: Any = model.predictive(graphs)
     assert list(predictive) == list(target.names) if isinstance(target, Schema) else len(predictive) == 4
     y = torch.zeros(4, number)
     assert model.log_prob(graphs, y).shape == (4,)
@@ -187,7 +188,7 @@ def test_shapes_of_answers(head: str, target: Attribute | Schema) -> None:
 
 def test_an_answer_stays_when_the_model_is_trained_again() -> None:
     model = quick(Continuous("energy")).fit(GRAPHS, LABELS["energy"])
-    answer = model.predictive(GRAPHS)
+    answer = as_mixture(model.predictive(GRAPHS))
     before = answer.mean, answer.interval()
     model.fit(GRAPHS, 1e6 + 50 * LABELS["energy"])
     assert torch.equal(answer.mean, before[0])
@@ -490,7 +491,7 @@ def test_refused_questions() -> None:
         ("carry no y", lambda: model.log_prob(GRAPHS)),
         ("the list of graphs is empty", lambda: model.predict([])),
         ("x has shape", lambda: model.predict(Data(x=torch.zeros(3, 5)))),
-        ("level must be a number between 0 and 1", lambda: model.predictive(GRAPHS).interval(90)),
+        ("level must be a number between 0 and 1", lambda: as_mixture(model.predictive(GRAPHS)).interval(90)),
     ]
     for message, ask in refused:
         with pytest.raises(GSPNError, match=message):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_distributions import as_mixture
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -100,7 +101,7 @@ def test_intervals_of_the_true_model_hold_what_they_say(level: float) -> None:
     model, forest = true_model(), unseen()
     inside = []
     for column, name in enumerate(SCHEMA.names):
-        interval = model.conditional(forest.graph, name, vertices=forest.roots).interval(level)
+        interval = as_mixture(model.conditional(forest.graph, name, vertices=forest.roots)).interval(level)
         value = forest.graph.x[forest.roots, column]
         inside.append((interval[:, 0] <= value) & (value <= interval[:, 1]))
     held = torch.cat(inside).double()
@@ -113,7 +114,7 @@ def test_what_is_said_to_be_improbable_is_rare() -> None:
     model, forest = true_model(), unseen()
     for column, name in enumerate(SCHEMA.names):
         truth = forest.graph.x[forest.roots, column]
-        below = model.conditional(forest.graph, name, vertices=forest.roots).cumulative(truth)
+        below = as_mixture(model.conditional(forest.graph, name, vertices=forest.roots)).cumulative(truth)
         tenths = torch.histc(below, 10, 0, 1) / len(below)
         assert (tenths - 0.1).abs().max() < 4 * math.sqrt(0.09 / len(below))
 

@@ -17,13 +17,14 @@ import pytest
 import scipy.stats
 import torch
 from oracle_cases import draw_values, make_case
+from small_distributions import as_mixture, as_table
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import TEMPLATES, random_model, template
 from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn import GSPN, Binary, Categorical, Count, GSPNError, Schema, SupervisedGSPN
-from gspn.circuits.distributions import Mixture, Table
+from gspn.circuits.distributions import Table
 
 SIGNIFICANCE = 1e-4
 """Seeds are fixed, so a test of draws fails only if the code changes; then by chance once in ten thousand."""
@@ -117,10 +118,10 @@ def test_the_same_whether_the_entry_is_observed_missing_or_another(name: str, co
 def test_other_vertices_entries_of_the_attribute_stay_in_the_evidence(name: str) -> None:
     model, graph = model_and_graph(name, missing=0.0)
     graph.x[0, [0, 2, 3, 4]] = math.nan  # or they might say all that the element has to say
-    before = model.conditional(graph, "element").probs
+    before = as_table(model.conditional(graph, "element")).probs
     other = graph.clone()
     other.x[0, 1] = (other.x[0, 1] + 1) % 3
-    after = model.conditional(other, "element").probs
+    after = as_table(model.conditional(other, "element")).probs
     torch.testing.assert_close(after[0], before[0], rtol=1e-12, atol=1e-12)
     heard = [int(v) for u, v in graph.edge_index.T if u == 0 and v != 0]
     assert heard
@@ -132,12 +133,12 @@ def test_two_attributes_leave_the_evidence_together() -> None:
     """The joint's marginal does not know the other attribute's own value; the univariate conditional does."""
     model, graph = model_and_graph("naive Bayes", missing=0.0)
     joint = model.conditional(graph, ["element", "charge"])
-    alone = model.conditional(graph, "element").probs
-    assert (joint.marginal("element").probs - alone).abs().max() > 1e-3
+    alone = as_table(model.conditional(graph, "element")).probs
+    assert (as_table(joint.marginal("element")).probs - alone).abs().max() > 1e-3
     hidden = graph.clone()
     hidden.x[1, 0] = math.nan
-    without = model.conditional(hidden, "element", vertices=[1]).probs[0]
-    torch.testing.assert_close(joint.marginal("element").probs[1], without, rtol=1e-12, atol=1e-12)
+    without = as_table(model.conditional(hidden, "element", vertices=[1])).probs[0]
+    torch.testing.assert_close(as_table(joint.marginal("element")).probs[1], without, rtol=1e-12, atol=1e-12)
 
 
 # ---- Sums, ratios and integrals inside one object
@@ -151,9 +152,9 @@ def test_marginals_are_sums_and_conditionals_ratios_of_discrete_attributes(name:
         [torch.stack([joint.log_prob({"aromatic": a, "element": e}).exp() for e in "CNO"], 1) for a in (False, True)], 1
     )
     torch.testing.assert_close(table.sum((1, 2)), torch.ones(5).double(), rtol=0, atol=1e-12)
-    torch.testing.assert_close(joint.marginal("element").probs, table.sum(1), rtol=0, atol=1e-12)
-    torch.testing.assert_close(joint.marginal("aromatic").probs, table.sum(2), rtol=0, atol=1e-12)
-    given = joint.condition({"element": "N"}).marginal("aromatic").probs
+    torch.testing.assert_close(as_table(joint.marginal("element")).probs, table.sum(1), rtol=0, atol=1e-12)
+    torch.testing.assert_close(as_table(joint.marginal("aromatic")).probs, table.sum(2), rtol=0, atol=1e-12)
+    given = as_table(joint.condition({"element": "N"}).marginal("aromatic")).probs
     torch.testing.assert_close(given, table[:, :, 1] / table[:, :, 1].sum(1, keepdim=True), rtol=0, atol=1e-12)
     torch.testing.assert_close(joint.log_prob({"element": "N"}).exp(), table[:, :, 1].sum(1), rtol=0, atol=1e-12)
     best = table.flatten(1).argmax(1)
@@ -169,9 +170,8 @@ def test_integrals_of_a_continuous_attribute(name: str) -> None:
     step = float(x[1] - x[0])
     grid = joint[torch.zeros(len(x), dtype=torch.long)]
     density = torch.stack([grid.log_prob({"charge": x, "element": e}).exp() for e in "CNO"], 1)
-    torch.testing.assert_close(step * density.sum(0), joint.marginal("element").probs[0], rtol=0, atol=1e-8)
-    charge = joint.marginal("charge")
-    assert isinstance(charge, Mixture)
+    torch.testing.assert_close(step * density.sum(0), as_table(joint.marginal("element")).probs[0], rtol=0, atol=1e-8)
+    charge = as_mixture(joint.marginal("charge"))
     p = density.sum(1)
     torch.testing.assert_close(grid.marginal("charge").log_prob(x).exp(), p, rtol=0, atol=1e-12)
     mean = step * (p * x).sum()
@@ -180,7 +180,7 @@ def test_integrals_of_a_continuous_attribute(name: str) -> None:
     assert charge.entropy.item() == pytest.approx(-step * torch.xlogy(p, p).sum().item(), abs=1e-7)
     assert abs(charge.mode.item() - x[p.argmax()].item()) < step
     assert charge.log_prob(charge.mode).item() >= p.max().log().item()
-    given = joint.condition({"charge": 3.0}).marginal("element").probs[0]
+    given = as_table(joint.condition({"charge": 3.0}).marginal("element")).probs[0]
     at = torch.stack([joint.log_prob({"charge": 3.0, "element": e}).exp()[0] for e in "CNO"])
     torch.testing.assert_close(given, at / at.sum(), rtol=0, atol=1e-12)
     for q in (0.05, 0.5, 0.95):
@@ -197,11 +197,11 @@ def test_integrals_of_a_continuous_attribute(name: str) -> None:
 def test_sums_of_a_count(name: str, attribute: str) -> None:
     model, graph = model_and_graph(name)
     joint = model.conditional(graph, [attribute, "aromatic"], vertices=[3])
-    count = joint.marginal(attribute)
+    count = as_mixture(joint.marginal(attribute))
     x = torch.arange(float(count.quantile(1 - 1e-13)) + 50, dtype=torch.float64)
     grid = joint[torch.zeros(len(x), dtype=torch.long)]
     p = torch.stack([grid.log_prob({attribute: x, "aromatic": a}).exp() for a in (False, True)], 1)
-    torch.testing.assert_close(p.sum(0), joint.marginal("aromatic").probs[0], rtol=0, atol=1e-8)
+    torch.testing.assert_close(p.sum(0), as_table(joint.marginal("aromatic")).probs[0], rtol=0, atol=1e-8)
     p = p.sum(1)
     mean = (p * x).sum()
     assert count.mean.item() == pytest.approx(mean.item(), abs=1e-8)
@@ -232,7 +232,7 @@ def test_joint_draws(name: str) -> None:
         found = np.bincount(cell, minlength=6)
         assert scipy.stats.chisquare(found, n * np.array(expected) / sum(expected)).pvalue > SIGNIFICANCE
         for number, (e, a) in enumerate(cells):
-            given = one.condition({"element": e, "aromatic": a}).marginal("charge")
+            given = as_mixture(one.condition({"element": e, "aromatic": a}).marginal("charge"))
             drawn = charge[cell == number]
             if len(drawn):
                 below = given[torch.zeros(len(drawn), dtype=torch.long)].cumulative(torch.from_numpy(drawn)).numpy()
@@ -242,7 +242,7 @@ def test_joint_draws(name: str) -> None:
 @over_templates
 def test_draws_of_one_attribute(name: str) -> None:
     model, graph = model_and_graph(name)
-    charge = model.conditional(graph, "charge", vertices=[2])
+    charge = as_mixture(model.conditional(graph, "charge", vertices=[2]))
     drawn = charge.sample(10_000, generator(1))[:, 0]
     below = charge[torch.zeros(len(drawn), dtype=torch.long)].cumulative(drawn).numpy()
     assert scipy.stats.kstest(below, "uniform").pvalue > SIGNIFICANCE
@@ -281,7 +281,7 @@ def test_small_pieces_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch)
             charge.mean,
             charge.mode,
             charge.entropy,
-            joint.marginal("element").probs,
+            as_table(joint.marginal("element")).probs,
         ]
 
     before = answers()
@@ -314,7 +314,7 @@ def test_float32_and_a_supervised_model() -> None:
         torch.testing.assert_close(one.mean, two.mean, rtol=1e-4, atol=1e-4)
     supervised = SupervisedGSPN(EVERY_KIND, Binary("y"), num_layers=2, num_states=3).double()
     supervised.fit(graphs, [True, False] * 3, epochs=1, progress=False)
-    assert supervised.conditional(graphs[0], "element").probs.shape == (graphs[0].num_nodes, 3)
+    assert as_table(supervised.conditional(graphs[0], "element")).probs.shape == (graphs[0].num_nodes, 3)
     assert not torch.isnan(supervised.impute(graphs)[3].x).any()
 
 
@@ -346,7 +346,7 @@ def test_errors_say_what_is_wrong() -> None:
         with pytest.raises(GSPNError, match=message):
             model.conditional(graph, attributes, **arguments)
     with pytest.raises(GSPNError, match="not in a sequence of graphs"):
-        model.conditional([graph], "charge", vertices=[0])
+        model.conditional([graph], "charge", vertices=[0])  # type: ignore[call-overload]
     with pytest.raises(GSPNError, match="not fitted"):
         GSPN(EVERY_KIND).conditional(graph, "charge")
     joint = model.conditional(graph, ["charge", "element"])

@@ -11,6 +11,7 @@ import pytest
 import scipy.stats
 import torch
 from oracle_cases import draw_values, make_case
+from small_distributions import as_mixture
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import TEMPLATES, random_model, template
 from torch import Tensor
@@ -146,7 +147,12 @@ def test_filling_keeps_what_is_known(name: str, how: str) -> None:
     assert isinstance(alone, Data)
     if how != "sample":
         torch.testing.assert_close(alone.x, filled[3].x, rtol=1e-9, atol=1e-9)
-        for container in (gspn.pack(graphs[3:], EVERY_KIND), Batch.from_data_list(graphs[3:]), iter(graphs[3:])):
+        containers: tuple[Any, ...] = (
+            gspn.pack(graphs[3:], EVERY_KIND),
+            Batch.from_data_list(graphs[3:]),
+            iter(graphs[3:]),
+        )
+        for container in containers:
             torch.testing.assert_close(model.impute(container, how)[0].x, filled[3].x, rtol=1e-9, atol=1e-9)
 
 
@@ -194,9 +200,9 @@ def test_draws_of_missing_entries(name: str) -> None:
     expected = joint.marginal(["element", "aromatic"])[torch.zeros(6, dtype=torch.long)].log_prob(cells).exp().numpy()
     found = np.bincount((2 * draws[:, 1, 1] + draws[:, 1, 2]).numpy().astype(int), minlength=6)
     assert scipy.stats.chisquare(found, n * expected / expected.sum()).pvalue > SIGNIFICANCE
-    charge = joint.marginal("charge")[torch.zeros(n, dtype=torch.long)]
+    charge = as_mixture(joint.marginal("charge"))[torch.zeros(n, dtype=torch.long)]
     assert scipy.stats.kstest(charge.cumulative(draws[:, 1, 0]).numpy(), "uniform").pvalue > SIGNIFICANCE
-    hydrogens = model.conditional(graph, "hydrogens", vertices=[2])
+    hydrogens = as_mixture(model.conditional(graph, "hydrogens", vertices=[2]))
     values = torch.arange(float(hydrogens.quantile(1 - 1e-9)) + 1)
     p = hydrogens[torch.zeros(len(values), dtype=torch.long)].log_prob(values).exp().numpy()
     counts = np.bincount(draws[:, 2, 3].numpy().astype(int), minlength=len(p))[: len(p)]

@@ -172,7 +172,7 @@ def test_conditionals_are_mixtures(name: str) -> None:
     agree(joint.log_prob(asked), mixed([part.log_prob(asked) for part in parts]))
     # The chain rule holds inside one answer.
     rest = joint.condition({"element": "N"})
-    agree(joint.marginal("element").log_prob("N") + rest.log_prob({"charge": 0.5}), joint.log_prob(asked))  # type: ignore[arg-type]
+    agree(joint.marginal("element").log_prob("N") + rest.log_prob({"charge": 0.5}), joint.log_prob(asked))
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

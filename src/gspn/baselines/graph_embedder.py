@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, overload
 
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -14,7 +14,7 @@ from gspn.baselines.features import Features
 from gspn.baselines.gae import GAE
 from gspn.baselines.networks import Network, Shape, build, check_fitting, fit_network, inputs_of, objective_of
 from gspn.errors import NotFittedError
-from gspn.graphs import Batch, is_single_graph, pack
+from gspn.graphs import Batch, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.models.questions import Graphs
 from gspn.training import join_processes, mean_loss
 
@@ -97,8 +97,12 @@ class GraphEmbedder(TransformerMixin, BaseEstimator):
         self.module_, self.features_ = module, features
         return self
 
+    @overload
+    def embed(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def embed(self, graphs: OneGraph) -> Tensor: ...
     @torch.no_grad()
-    def embed(self, graphs: Graphs) -> Any:
+    def embed(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """[N, D] one row a vertex; a list for a sequence of graphs."""
         if not hasattr(self, "module_"):
             raise NotFittedError("this GraphEmbedder is not fitted yet; call fit first")
@@ -107,6 +111,10 @@ class GraphEmbedder(TransformerMixin, BaseEstimator):
         rows = torch.cat([self.module_(inputs_of(batch, self.features_)) for batch in chunks])
         return rows if is_single_graph(graphs) else list(rows.split(dataset.num_vertices_per_graph().tolist()))
 
-    def transform(self, graphs: Graphs) -> Any:
+    @overload
+    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def transform(self, graphs: OneGraph) -> Tensor: ...
+    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """The same as `embed`, under the name that pipelines use."""
         return self.embed(graphs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch_geometric.transforms import FeaturePropagation
 from gspn.attributes import Schema
 from gspn.baselines.features import Features
 from gspn.errors import NotFittedError
-from gspn.graphs import GraphDataset, is_single_graph, pack
+from gspn.graphs import GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.graphs.draws import keyed_generator
 from gspn.models.arguments import check_choice, check_integer
 from gspn.models.questions import Graphs, listed, with_entries
@@ -75,7 +75,11 @@ class FeatureImputer(BaseEstimator):
         self.features_, self.table_ = features, table
         return self
 
-    def impute(self, graphs: Graphs) -> Any:
+    @overload
+    def impute(self, graphs: SeveralGraphs) -> list[Data]: ...
+    @overload
+    def impute(self, graphs: OneGraph) -> Data: ...
+    def impute(self, graphs: Graphs) -> Data | list[Data]:
         """A copy of the graph with missing entries filled; a list for a sequence of graphs."""
         if not hasattr(self, "features_"):
             raise NotFittedError("this FeatureImputer is not fitted yet; call fit first")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from gspn.attributes import FloatArray, Schema
 from gspn.baselines.contexts import edge_sums, neighbour_sums
 from gspn.baselines.evidence import Column, columns_of
 from gspn.errors import InputError, NotFittedError
-from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
+from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.models.arguments import check_choice, check_integer
 from gspn.models.compatibility import check_edge_types
 from gspn.models.gspn import Graphs
@@ -70,7 +70,11 @@ class Layerwise(TransformerMixin, BaseEstimator, ABC):
         self._learn(dataset.batch(torch.arange(len(dataset))))
         return self
 
-    def embed(self, graphs: Graphs) -> Any:
+    @overload
+    def embed(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def embed(self, graphs: OneGraph) -> Tensor: ...
+    def embed(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """[N, D] float32, one row a vertex; a list for a sequence of graphs."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
@@ -82,12 +86,20 @@ class Layerwise(TransformerMixin, BaseEstimator, ABC):
             rows.extend(found.split(batch.vertex_ptr.diff().tolist()))
         return rows[0] if is_single_graph(graphs) else rows
 
-    def embed_graphs(self, graphs: Graphs) -> Any:
+    @overload
+    def embed_graphs(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def embed_graphs(self, graphs: OneGraph) -> Tensor: ...
+    def embed_graphs(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """[1, D] the sum over a graph's vertices, as a set of one row; a list for a sequence of graphs."""
         rows = self.embed(graphs)
         return rows.sum(0, keepdim=True) if isinstance(rows, Tensor) else [row.sum(0, keepdim=True) for row in rows]
 
-    def transform(self, graphs: Graphs) -> Any:
+    @overload
+    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def transform(self, graphs: OneGraph) -> Tensor: ...
+    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """The same as `embed`, under the name that pipelines use."""
         return self.embed(graphs)
 

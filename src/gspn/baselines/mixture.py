@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
+from torch_geometric.data import Data
 
 from gspn.attributes import Schema
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.templates import inputs_of
 from gspn.errors import NotFittedError
-from gspn.graphs import GraphDataset, pack
+from gspn.graphs import GraphDataset, OneGraph, SeveralGraphs, pack
 from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy.parameters import assign_probabilities
 from gspn.models.arguments import check_integer, check_real
@@ -85,15 +86,29 @@ class Mixture(BaseEstimator):
         self.model_, self.history_ = model.set_parameters(model.get_parameters()), history
         return self
 
-    def log_likelihood(self, graphs: Graphs) -> Any:
+    @overload
+    def log_likelihood(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def log_likelihood(self, graphs: OneGraph) -> Tensor: ...
+    def log_likelihood(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """[N] log-density of the observed entries of every vertex; a list for a sequence of graphs."""
         return self._model().log_likelihood(graphs)
 
-    def log_prob_missing(self, graphs: Graphs, truth: Any) -> Any:
+    @overload
+    def log_prob_missing(self, graphs: SeveralGraphs, truth: Any) -> list[Tensor]: ...
+    @overload
+    def log_prob_missing(self, graphs: OneGraph, truth: Any) -> Tensor: ...
+    def log_prob_missing(self, graphs: Graphs, truth: Any) -> Tensor | list[Tensor]:
         """As `GSPN.log_prob_missing`."""
         return self._model().log_prob_missing(graphs, truth)
 
-    def impute(self, graphs: Graphs, how: str = "mean", generator: torch.Generator | None = None) -> Any:
+    @overload
+    def impute(
+        self, graphs: SeveralGraphs, how: str = "mean", generator: torch.Generator | None = None
+    ) -> list[Data]: ...
+    @overload
+    def impute(self, graphs: OneGraph, how: str = "mean", generator: torch.Generator | None = None) -> Data: ...
+    def impute(self, graphs: Graphs, how: str = "mean", generator: torch.Generator | None = None) -> Data | list[Data]:
         """As `GSPN.impute`."""
         return self._model().impute(graphs, how, generator)
 

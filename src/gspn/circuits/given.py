@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import torch
 from torch import Tensor
@@ -222,6 +222,10 @@ class Joint:
         asked = filled.known[:, self._columns].any(1)
         return self._given.log_prob(filled).where(asked, 0.0)
 
+    @overload
+    def marginal(self, name: str) -> Distribution: ...  # type: ignore[overload-overlap]
+    @overload
+    def marginal(self, name: Sequence[str]) -> Joint: ...
     def marginal(self, name: str | Sequence[str]) -> Distribution | Joint:
         """The distribution of one of the attributes; a list of names gives their joint."""
         if isinstance(name, str):

@@ -15,7 +15,7 @@ def model_and_graphs(
 ) -> tuple[GSPN, Graphs]:
     """A saved model and the graphs to ask it about; `said` is what the command line says of columns."""
     from gspn.cli.inputs import Reading, read_graphs
-    from gspn.models.saving import load
+    from gspn.models.loading import load
     from gspn.targets import target_schema
 
     fitted = load(model)

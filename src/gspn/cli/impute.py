@@ -76,7 +76,7 @@ def impute(
     if model is None:
         fitted, reading = _train(screen, nodes, edges, said, parse_types(types), (layers, states, epochs), seed)
     else:
-        from gspn.models.saving import load
+        from gspn.models.loading import load
 
         fitted, reading = load(model), said
     completed, spread = _fill(fitted, reading, nodes, edges, seed)

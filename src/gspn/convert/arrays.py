@@ -7,7 +7,7 @@ out begin with. Values and edge indices are checked by `graphs.pack`; tables and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -83,7 +83,20 @@ def from_arrays(
     )
 
 
-def to_arrays(dataset: GraphDataset) -> dict[str, Any]:
+class Arrays(TypedDict):
+    """A dataset as `to_arrays` gives it."""
+
+    x: NDArray[Any]
+    edges: NDArray[Any]
+    graph: NDArray[Any]
+    num_graphs: int
+    edge_type: NotRequired[NDArray[Any]]
+    y: NotRequired[NDArray[Any]]
+    names: NotRequired[NDArray[Any]]
+    graph_names: NotRequired[NDArray[Any]]
+
+
+def to_arrays(dataset: GraphDataset) -> Arrays:
     """The dataset as numpy arrays, under the names that `from_arrays` gives them.
 
     There are x [N, d], edges [2, E] with vertices numbered through all graphs, graph [N] and the number num_graphs,
@@ -101,7 +114,7 @@ def to_arrays(dataset: GraphDataset) -> dict[str, Any]:
     if dataset.edge_order is not None:
         num_edges = dataset.num_edges_per_graph().numpy()
         given = np.argsort(dataset.edge_order.numpy()[edge_rows] + np.repeat(pointer(num_edges)[:-1], num_edges))
-    arrays: dict[str, Any] = {
+    arrays: Arrays = {
         "x": dataset.x.numpy()[vertices],
         "edges": ends[:, given],
         "graph": graph,

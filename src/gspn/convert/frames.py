@@ -17,6 +17,7 @@ from gspn.columns import shorten, tensor_to_array
 from gspn.convert.arrays import to_arrays
 from gspn.convert.edges import pair_up, refuse_unclear
 from gspn.convert.files import import_pandas
+from gspn.convert.foreign import DataFrame
 from gspn.convert.ids import find_first_repeat, show
 from gspn.convert.values import target_columns
 from gspn.errors import InputError
@@ -34,7 +35,7 @@ def to_tables(
     edge_types: Sequence[Any] | None = None,
     directed: bool | str = False,
     y: str | Sequence[str] | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[DataFrame, DataFrame]:
     """The dataset as two DataFrames, nodes and edges; all arguments but the first are as in `from_tables`.
 
     Categories become a pandas categorical with all the schema's categories, binary values `boolean`, counts `Int64`,
@@ -80,7 +81,7 @@ def to_tables(
 
 def vertex_table(
     dataset: GraphDataset, results: Mapping[str, Any] | None = None, *, id: str = "id", graph: str = "graph"
-) -> Any:
+) -> DataFrame:
     """A DataFrame with one row a vertex: graph, id, and a column for each of the results.
 
     A result is an array or tensor over all vertices of the dataset, or a list with one such for each graph, as the
@@ -94,7 +95,8 @@ def vertex_table(
     for name, result in (results or {}).items():
         columns |= _columns(name, _concatenated(name, result, sizes), len(names), "vertices")
     _refuse_clash(called, columns)
-    return import_pandas().DataFrame(called | columns)
+    frame: DataFrame = import_pandas().DataFrame(called | columns)
+    return frame
 
 
 def graph_table(
@@ -103,7 +105,7 @@ def graph_table(
     *,
     graph: str = "graph",
     y: str | Sequence[str] | None = None,
-) -> Any:
+) -> DataFrame:
     """A DataFrame with one row a graph: its name, its targets if the dataset has any, a column for each of the results.
 
     Without results it is what `from_tables` takes as `targets`.
@@ -119,7 +121,8 @@ def graph_table(
     for name, result in (results or {}).items():
         columns |= _columns(name, _array(result), len(graphs), "graphs")
     _refuse_clash(called, columns)
-    return import_pandas().DataFrame(called | columns)
+    frame: DataFrame = import_pandas().DataFrame(called | columns)
+    return frame
 
 
 def _names(dataset: GraphDataset, arrays: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]]:

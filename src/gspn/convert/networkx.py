@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from gspn.attributes import Attribute, Schema
 from gspn.columns import is_missing, shorten
 from gspn.convert.arrays import assemble, to_arrays
 from gspn.convert.edges import both_directions, pair_up
+from gspn.convert.foreign import MultiDiGraph, MultiGraph
 from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, name_array, pointer, target_columns
 from gspn.errors import InputError, MissingExtraError
 from gspn.graphs.dataset import GraphDataset
@@ -84,6 +85,33 @@ def from_networkx(
     )
 
 
+@overload
+def to_networkx(
+    dataset: GraphDataset,
+    *,
+    undirected: Literal[False] = False,
+    edge_type: str = "edge_type",
+    edge_types: Sequence[Any] | None = None,
+    y: str | Sequence[str] | None = None,
+) -> list[MultiDiGraph]: ...
+@overload
+def to_networkx(
+    dataset: GraphDataset,
+    *,
+    undirected: Literal[True],
+    edge_type: str = "edge_type",
+    edge_types: Sequence[Any] | None = None,
+    y: str | Sequence[str] | None = None,
+) -> list[MultiGraph]: ...
+@overload
+def to_networkx(
+    dataset: GraphDataset,
+    *,
+    undirected: bool,
+    edge_type: str = "edge_type",
+    edge_types: Sequence[Any] | None = None,
+    y: str | Sequence[str] | None = None,
+) -> list[MultiDiGraph] | list[MultiGraph]: ...
 def to_networkx(
     dataset: GraphDataset,
     *,
@@ -91,7 +119,7 @@ def to_networkx(
     edge_type: str = "edge_type",
     edge_types: Sequence[Any] | None = None,
     y: str | Sequence[str] | None = None,
-) -> list[Any]:
+) -> list[MultiDiGraph] | list[MultiGraph]:
     """One `networkx.MultiDiGraph` for each graph, whatever its edges, so that parallel edges and directions are kept.
 
     With `undirected=True` they are `networkx.MultiGraph`s in which opposite edges of a type are one edge; an edge
@@ -106,7 +134,7 @@ def to_networkx(
     ends, types = _written_edges(arrays, names, undirected, dataset.edge_types if edge_types is None else edge_types)
     of_graphs, of_vertices = _written_values(dataset, arrays, y)
     edges_until = np.searchsorted(arrays["graph"][ends[0]], np.arange(len(dataset) + 1))
-    made = []
+    made: list[Any] = []
     for position in range(len(dataset)):
         graph = networkx.MultiGraph() if undirected else networkx.MultiDiGraph()
         graph.graph.update(_present(of_graphs, position))

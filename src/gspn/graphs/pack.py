@@ -18,6 +18,7 @@ from torch_geometric.data import Data, HeteroData
 from gspn.attributes import Schema
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.given import Graphs
 from gspn.graphs.receivers import arrange, first_outside, order_by_receiver
 
 _log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ def is_single_graph(graphs: object) -> bool:
     return isinstance(graphs, Data) and not isinstance(graphs, PyGBatch)
 
 
-def pack(graphs: Data | Iterable[Data] | GraphDataset, schema: Schema) -> GraphDataset:
+def pack(graphs: Graphs | Iterable[Data], schema: Schema) -> GraphDataset:
     """Graphs as a checked GraphDataset; a GraphDataset of the same schema is returned as it is."""
     if not isinstance(schema, Schema):
         raise InputError(f"schema must be a gspn.Schema, got {type(schema).__name__}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.errors import InputError
-from gspn.graphs import is_single_graph
+from gspn.graphs import OneGraph, SeveralGraphs, is_single_graph
 from gspn.graphs.edits import edit
 from gspn.hierarchy.roots import COPIES_AT_ONCE
 from gspn.models.compatibility import check_entries, check_magnitudes
@@ -63,6 +63,24 @@ class WhatIfQuestions(Questions):
         old, new = (dataset.batch(torch.arange(1)) for dataset in (before, after))
         return what_if(self.hierarchy, old, new, edited.revalued, edited.rewired, leave_one_out)
 
+    @overload
+    def what_if_all(
+        self,
+        graphs: SeveralGraphs,
+        attribute: str,
+        vertices: None = None,
+        leave_one_out: bool = False,
+        values: Sequence[Any] | Tensor | None = None,
+    ) -> list[Tensor]: ...
+    @overload
+    def what_if_all(
+        self,
+        graphs: OneGraph,
+        attribute: str,
+        vertices: Vertices = None,
+        leave_one_out: bool = False,
+        values: Sequence[Any] | Tensor | None = None,
+    ) -> Tensor: ...
     def what_if_all(
         self,
         graphs: Graphs,
@@ -70,7 +88,7 @@ class WhatIfQuestions(Questions):
         vertices: Vertices = None,
         leave_one_out: bool = False,
         values: Sequence[Any] | Tensor | None = None,
-    ) -> Any:
+    ) -> Tensor | list[Tensor]:
         """[N, K] change of the graph's total for every single replacement of an entry: `what_if(…).total` for all.
 
         Columns are the categories in schema order, False and True, or the given `values`, which continuous attributes

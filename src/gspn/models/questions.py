@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.attributes import Schema
-from gspn.circuits.distributions import check_draws
+from gspn.circuits.distributions import Distribution, check_draws
+from gspn.circuits.given import Joint
 from gspn.errors import InputError
-from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
+from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
+from gspn.graphs import Graphs as Graphs
 from gspn.hierarchy import Hierarchy
 from gspn.models.arguments import check_choice, check_integer
 from gspn.models.compatibility import check_magnitudes
@@ -26,8 +28,10 @@ from gspn.queries.scoring import per_entry, posterior_entropy, rank, score_entri
 
 _log = logging.getLogger(__name__)
 
-Graphs: TypeAlias = Data | Sequence[Data] | GraphDataset
 Vertices: TypeAlias = Sequence[int] | Tensor | None
+
+Answer = TypeVar("Answer")
+"""Something with a row a vertex"""
 
 
 class Questions:
@@ -49,7 +53,15 @@ class Questions:
 
     # Likelihoods and representations.
 
-    def log_likelihood(self, graphs: Graphs, leave_one_out: bool = False, vertices: Vertices = None) -> Any:
+    @overload
+    def log_likelihood(
+        self, graphs: SeveralGraphs, leave_one_out: bool = False, vertices: None = None
+    ) -> list[Tensor]: ...
+    @overload
+    def log_likelihood(self, graphs: OneGraph, leave_one_out: bool = False, vertices: Vertices = None) -> Tensor: ...
+    def log_likelihood(
+        self, graphs: Graphs, leave_one_out: bool = False, vertices: Vertices = None
+    ) -> Tensor | list[Tensor]:
         """[N] log P(x_v | tree below v), or with `leave_one_out` log P(x_v | all other vertices).
 
         `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
@@ -60,21 +72,48 @@ class Questions:
             vertices,
         )
 
-    def posteriors(self, graphs: Graphs) -> Any:
+    @overload
+    def posteriors(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def posteriors(self, graphs: OneGraph) -> Tensor: ...
+    def posteriors(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
         return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors)
 
-    def embed(self, graphs: Graphs) -> Any:
+    @overload
+    def embed(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def embed(self, graphs: OneGraph) -> Tensor: ...
+    def embed(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """[N, L·S·C] the posteriors as one vector a vertex; a list for a sequence of graphs."""
         return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors.flatten(1))
 
-    def transform(self, graphs: Graphs) -> Any:
+    @overload
+    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def transform(self, graphs: OneGraph) -> Tensor: ...
+    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """The same as `embed`, under the name that pipelines use."""
         return self.embed(graphs)
 
     # Conditionals and missing entries.
 
-    def conditional(self, graphs: Graphs, attributes: str | Sequence[str], vertices: Vertices = None) -> Any:
+    # A text is a sequence of texts, too; that it comes first makes it one name.
+    @overload
+    def conditional(  # type: ignore[overload-overlap]
+        self, graphs: SeveralGraphs, attributes: str, vertices: None = None
+    ) -> list[Distribution]: ...
+    @overload
+    def conditional(self, graphs: SeveralGraphs, attributes: Sequence[str], vertices: None = None) -> list[Joint]: ...
+    @overload
+    def conditional(  # type: ignore[overload-overlap]
+        self, graphs: OneGraph, attributes: str, vertices: Vertices = None
+    ) -> Distribution: ...
+    @overload
+    def conditional(self, graphs: OneGraph, attributes: Sequence[str], vertices: Vertices = None) -> Joint: ...
+    def conditional(
+        self, graphs: Graphs, attributes: str | Sequence[str], vertices: Vertices = None
+    ) -> Distribution | Joint | list[Distribution] | list[Joint]:
         """The distribution of an attribute at every vertex (or the given ones), given all else that is observed.
 
         An entry that is asked for is never in its own evidence: the answer is the same whether it was observed or
@@ -84,10 +123,21 @@ class Questions:
         """
         self._tell_objective()
         names = _checked_names(self.schema, attributes)
-        ask = conditional_of_one if isinstance(attributes, str) else conditional
-        return self._ask(graphs, lambda batch, numbers: ask(self.hierarchy, batch, numbers, names), vertices)
+        if isinstance(attributes, str):
+            of_one = self._ask(
+                graphs, lambda batch, numbers: conditional_of_one(self.hierarchy, batch, numbers, names), vertices
+            )
+            return of_one
+        of_several = self._ask(
+            graphs, lambda batch, numbers: conditional(self.hierarchy, batch, numbers, names), vertices
+        )
+        return of_several
 
-    def log_prob_missing(self, graphs: Graphs, truth: Any) -> Any:
+    @overload
+    def log_prob_missing(self, graphs: SeveralGraphs, truth: Any) -> list[Tensor]: ...
+    @overload
+    def log_prob_missing(self, graphs: OneGraph, truth: Any) -> Tensor: ...
+    def log_prob_missing(self, graphs: Graphs, truth: Any) -> Tensor | list[Tensor]:
         """[N] joint log-density of each vertex's missing entries at `truth`, given all that is observed.
 
         `truth` is a tensor [N, d] or a graph with the same vertices (a sequence of them for a sequence of graphs); only
@@ -99,7 +149,13 @@ class Questions:
         truths = self._truths(graphs, truth)
         return self._ask(graphs, lambda batch, _: self.hierarchy.log_prob_missing(batch, _rows(truths, batch)))
 
-    def impute(self, graphs: Graphs, how: str = "mean", generator: torch.Generator | None = None) -> Any:
+    @overload
+    def impute(
+        self, graphs: SeveralGraphs, how: str = "mean", generator: torch.Generator | None = None
+    ) -> list[Data]: ...
+    @overload
+    def impute(self, graphs: OneGraph, how: str = "mean", generator: torch.Generator | None = None) -> Data: ...
+    def impute(self, graphs: Graphs, how: str = "mean", generator: torch.Generator | None = None) -> Data | list[Data]:
         """A copy of the graph with missing entries filled; a list for a sequence of graphs.
 
         `how`: "mean" takes the mean of continuous attributes and the mode of the others, "mode" the mode of each entry,
@@ -109,11 +165,17 @@ class Questions:
         self._tell_objective()
         graphs = _kept(graphs)
         filled = self._ask(graphs, lambda batch, _: missing.fill(self.hierarchy, batch, how, generator))
-        if is_single_graph(graphs):
+        if isinstance(filled, Tensor):
             return with_entries(graphs, filled)
         return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
 
-    def sample_missing(self, graphs: Graphs, n: int, generator: torch.Generator | None = None) -> Any:
+    @overload
+    def sample_missing(
+        self, graphs: SeveralGraphs, n: int, generator: torch.Generator | None = None
+    ) -> list[Tensor]: ...
+    @overload
+    def sample_missing(self, graphs: OneGraph, n: int, generator: torch.Generator | None = None) -> Tensor: ...
+    def sample_missing(self, graphs: Graphs, n: int, generator: torch.Generator | None = None) -> Tensor | list[Tensor]:
         """[n, N, d] copies of the entries with missing ones drawn given what is observed, for multiple imputation.
 
         Joint within a vertex, independent across vertices: a joint over several vertices is not defined.
@@ -126,6 +188,26 @@ class Questions:
         )
         return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
 
+    @overload
+    def pseudo_gibbs(
+        self,
+        graphs: SeveralGraphs,
+        n: int = 1,
+        sweeps: int = 20,
+        entries: str = "all",
+        vertices: None = None,
+        generator: torch.Generator | None = None,
+    ) -> list[Tensor]: ...
+    @overload
+    def pseudo_gibbs(
+        self,
+        graphs: OneGraph,
+        n: int = 1,
+        sweeps: int = 20,
+        entries: str = "all",
+        vertices: Vertices = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor: ...
     def pseudo_gibbs(
         self,
         graphs: Graphs,
@@ -134,7 +216,7 @@ class Questions:
         entries: str = "all",
         vertices: Vertices = None,
         generator: torch.Generator | None = None,
-    ) -> Any:
+    ) -> Tensor | list[Tensor]:
         """[n, N, d] whole attribute sets: n chains in which vertex after vertex is drawn given all others.
 
         Not an exact sampler: the model is a family of conditionals, one for each vertex, which need not belong to one
@@ -157,25 +239,44 @@ class Questions:
 
     # Scores.
 
-    def score_entries(self, graphs: Graphs, vertices: Vertices = None) -> Any:
+    @overload
+    def score_entries(self, graphs: SeveralGraphs, vertices: None = None) -> list[Tensor]: ...
+    @overload
+    def score_entries(self, graphs: OneGraph, vertices: Vertices = None) -> Tensor: ...
+    def score_entries(self, graphs: Graphs, vertices: Vertices = None) -> Tensor | list[Tensor]:
         """[N, d] log P(entry | the vertex's other observed entries, all other vertices); NaN where it is missing.
 
         What each attribute contributes: the lowest one is what is strange about a vertex.
         """
         return self._ask(graphs, lambda batch, numbers: score_entries(self.hierarchy, batch, numbers), vertices)
 
-    def score_vertices(self, graphs: Graphs, leave_one_out: bool = True, vertices: Vertices = None) -> Any:
+    @overload
+    def score_vertices(
+        self, graphs: SeveralGraphs, leave_one_out: bool = True, vertices: None = None
+    ) -> list[Tensor]: ...
+    @overload
+    def score_vertices(self, graphs: OneGraph, leave_one_out: bool = True, vertices: Vertices = None) -> Tensor: ...
+    def score_vertices(
+        self, graphs: Graphs, leave_one_out: bool = True, vertices: Vertices = None
+    ) -> Tensor | list[Tensor]:
         """[N] log-likelihood of every vertex per observed entry, given all other vertices; NaN where none is observed.
 
         Comparable between vertices with different gaps. `leave_one_out=False` takes the paper's pseudo-likelihood.
         """
+        return self._score_vertices(graphs, leave_one_out, vertices)
+
+    def _score_vertices(self, graphs: Graphs, leave_one_out: bool, vertices: Vertices) -> Tensor | list[Tensor]:
         return self._ask(
             graphs,
             lambda batch, numbers: per_entry(totals(self.hierarchy, batch, numbers, leave_one_out)),
             vertices,
         )
 
-    def score_graphs(self, graphs: Graphs, leave_one_out: bool = True) -> Any:
+    @overload
+    def score_graphs(self, graphs: SeveralGraphs, leave_one_out: bool = True) -> Tensor: ...
+    @overload
+    def score_graphs(self, graphs: OneGraph, leave_one_out: bool = True) -> float: ...
+    def score_graphs(self, graphs: Graphs, leave_one_out: bool = True) -> float | Tensor:
         """The log-likelihood of all vertices per observed entry: one number for a graph, [G] for a sequence of graphs.
 
         Comparable between graphs of different sizes and gaps; NaN where nothing is observed.
@@ -185,16 +286,24 @@ class Questions:
             return per_entry(found.sum(0)).item()
         return torch.stack([per_entry(one.sum(0)) for one in found])
 
-    def rank_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Any:
+    @overload
+    def rank_vertices(self, graphs: SeveralGraphs, vertices: None = None) -> list[Tensor]: ...
+    @overload
+    def rank_vertices(self, graphs: OneGraph, vertices: Vertices = None) -> Tensor: ...
+    def rank_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Tensor | list[Tensor]:
         """[N] how unusual: the share of the training data's vertices (a sample) with a higher `score_vertices`.
 
         1 is stranger than all of them; about uniform on vertices like those of training.
         """
         among = self._kept_scores("vertices")
-        found = self.score_vertices(graphs, vertices=vertices)
+        found = self._score_vertices(graphs, True, vertices)
         return rank(found, among) if isinstance(found, Tensor) else [rank(one, among) for one in found]
 
-    def rank_graphs(self, graphs: Graphs) -> Any:
+    @overload
+    def rank_graphs(self, graphs: SeveralGraphs) -> Tensor: ...
+    @overload
+    def rank_graphs(self, graphs: OneGraph) -> float: ...
+    def rank_graphs(self, graphs: Graphs) -> float | Tensor:
         """How unusual: the share of the training data's graphs (a sample) with a higher `score_graphs`."""
         ranks = rank(torch.as_tensor(self.score_graphs(graphs)), self._kept_scores("graphs"))
         return ranks.item() if is_single_graph(graphs) else ranks
@@ -218,14 +327,20 @@ class Questions:
             raise InputError(f"there are no scores of {of} to rank by; call keep_scores with graphs that are usual")
         return scores[of]
 
-    def posterior_entropy(self, graphs: Graphs) -> Any:
+    @overload
+    def posterior_entropy(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def posterior_entropy(self, graphs: OneGraph) -> Tensor: ...
+    def posterior_entropy(self, graphs: Graphs) -> Tensor | list[Tensor]:
         """[N, L, S] entropy of every sum unit's posterior in nats: how uncertain the states are; at most log C."""
         return self._ask(graphs, lambda batch, _: posterior_entropy(self.hierarchy, batch))
 
     # How a question is put.
 
     @torch.no_grad()
-    def _ask(self, graphs: Graphs, answer: Callable[[Batch, Tensor], Any], vertices: Vertices = None) -> Any:
+    def _ask(
+        self, graphs: Graphs, answer: Callable[[Batch, Tensor], Answer], vertices: Vertices = None
+    ) -> Answer | list[Answer]:
         """Answers about vertices, in chunks, one a graph."""
         self._require_fitted()
         dataset = self._pack(graphs)
@@ -236,9 +351,9 @@ class Questions:
             return answer(batch, every if vertices is None else _numbers(vertices, batch.num_vertices))
         if vertices is not None:
             raise InputError("vertices can be chosen in one graph only, not in a sequence of graphs")
-        answers: list[Any] = []
+        answers: list[Answer] = []
         for batch in dataset.chunks(chunk_size(self.hierarchy)):
-            found = answer(batch, torch.arange(batch.num_vertices))
+            found: Any = answer(batch, torch.arange(batch.num_vertices))
             if isinstance(found, Tensor):  # in one go: there may be a hundred thousand graphs
                 answers.extend(found.split(batch.vertex_ptr.diff().tolist()))
             else:

@@ -1,8 +1,8 @@
-"""Models as files: `model.safetensors` beside a `model.json` that says everything else. Loading executes nothing.
+"""Models as files: `model.safetensors` beside a `model.json` that says everything else; `loading` is the way back.
 
 Replacing a saved model is atomic although it is two files: the new tensors are written under another name, then the
 JSON, which names the tensors' digest, is replaced, then the tensors are moved into place. Whichever of these steps was
-the last before a crash, `read` finds the tensors that belong to the JSON.
+the last before a crash, `load` finds the tensors that belong to the JSON.
 """
 
 from __future__ import annotations
@@ -14,30 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from gspn.attributes import Attribute, Schema, from_json, to_json
 from gspn.circuits.structure import Unit, circuit_from_json, circuit_to_json
-from gspn.errors import CheckpointError, InputError
-from gspn.training.files import misfits, read_tensors, replace_file, sync_folder, tensor_bytes, write_through
+from gspn.training.files import replace_file, sync_folder, tensor_bytes, write_through
 
 if TYPE_CHECKING:
     from gspn.models.gspn import GSPN
 
 FORMAT = 1
-_NEW = "model.safetensors.new"
-_KINDS: dict[str, type] = {
-    "format": int,
-    "gspn": str,
-    "model": str,
-    "dtype": str,
-    "settings": dict,
-    "fitted": bool,
-    "history": list,
-    "results": dict,
-    "tensors": str,
-}
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+NEW = "model.safetensors.new"
 
 
 def save(model: GSPN, folder: Path) -> None:
@@ -57,7 +42,7 @@ def save(model: GSPN, folder: Path) -> None:
         "tensors": hashlib.sha256(tensors).hexdigest(),
     }
     _finish_earlier_save(folder)
-    new = folder / _NEW
+    new = folder / NEW
     write_through(new, tensors)
     replace_file(folder / "model.json", json.dumps(description, indent=1).encode())
     os.replace(new, folder / "model.safetensors")
@@ -66,7 +51,7 @@ def save(model: GSPN, folder: Path) -> None:
 
 def _finish_earlier_save(folder: Path) -> None:
     """Where a crash came between the JSON and the last move, the tensors still to be moved are the only good ones."""
-    new = folder / _NEW
+    new = folder / NEW
     if new.exists() and (folder / "model.json").exists():
         try:
             wanted = json.loads((folder / "model.json").read_bytes())["tensors"]
@@ -74,74 +59,6 @@ def _finish_earlier_save(folder: Path) -> None:
             return  # not ours to repair; it is about to be replaced
         if hashlib.sha256(new.read_bytes()).hexdigest() == wanted:
             os.replace(new, folder / "model.safetensors")
-
-
-def load(folder: str | Path) -> GSPN:
-    """A model that `save` wrote. Runs no code from the files and refuses what it does not know."""
-    from gspn.models.gspn import GSPN
-    from gspn.models.supervised import SupervisedGSPN
-
-    folder = Path(folder)
-    path = folder / "model.json"
-    description = _read_description(path)
-    models: dict[str, type[GSPN]] = {"GSPN": GSPN, "SupervisedGSPN": SupervisedGSPN}
-    if description["model"] not in models:
-        raise CheckpointError(f"{path} describes a {description['model']!r}, which is not known here")
-    if description["dtype"] not in _DTYPES:
-        raise CheckpointError(f"{path} names the dtype {description['dtype']!r}, which is not known here")
-    try:
-        model = models[description["model"]](**settings_from_json(description["settings"]))
-    except (InputError, TypeError, KeyError, AttributeError, ValueError, OverflowError, RecursionError) as error:
-        raise CheckpointError(f"{path} describes a model that cannot be built: {error}") from error
-    model.to(_DTYPES[description["dtype"]])
-    _put_tensors(model, folder, description["tensors"])
-    model._fitted.fill_(description["fitted"])
-    if description["fitted"]:
-        model.history_ = description["history"]
-        model.leave_one_out_nll_ = description["results"].get("leave_one_out_nll")
-        # Not there in models that were saved before scores were kept.
-        model.training_scores_ = _checked_scores(description["results"].get("training_scores"), path)
-    return model
-
-
-def _read_description(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        raise CheckpointError(f"{path} does not exist; gspn.load takes the folder that save wrote")
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(description, dict) or "format" not in description:
-        raise CheckpointError(f"{path} does not describe a gspn model")
-    if description["format"] != FORMAT:
-        raise CheckpointError(f"{path} has format {description['format']!r}, this version reads format {FORMAT}")
-    if set(description) != set(_KINDS):
-        raise CheckpointError(f"{path} has unknown or missing keys: {sorted(set(description) ^ set(_KINDS))}")
-    for key, kind in _KINDS.items():
-        if type(description[key]) is not kind:
-            raise CheckpointError(f"{path}: {key} must be a {kind.__name__}, got {description[key]!r}")
-    return description
-
-
-def _checked_scores(scores: Any, path: Path) -> dict[str, list[float]] | None:
-    lists = list(scores.values()) if isinstance(scores, dict) else []
-    numbers = all(isinstance(one, list) and all(type(score) is float for score in one) for one in lists)
-    if scores is not None and not (numbers and len(lists) == 2 and {"vertices", "graphs"} == set(scores)):
-        raise CheckpointError(f"{path}: training_scores must hold numbers of vertices and graphs")
-    return scores if lists else None
-
-
-def _put_tensors(model: GSPN, folder: Path, digest: str) -> None:
-    for name in ("model.safetensors", _NEW):
-        path = folder / name
-        if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
-            tensors, _ = read_tensors(path)
-            wrong = misfits(tensors, model.network.state_dict())
-            if wrong:
-                raise CheckpointError(f"{path} does not fit {folder / 'model.json'}: tensors {', '.join(wrong)}")
-            model.network.load_state_dict(tensors)
-            return
-    raise CheckpointError(f"{folder} holds no model.safetensors that belongs to its model.json (damaged or exchanged)")
 
 
 def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:

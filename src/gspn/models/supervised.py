@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 import torch
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gspn.attributes import Binary, Categorical, FloatArray, Schema
-from gspn.circuits.distributions import Table
+from gspn.circuits.distributions import Distribution, Table
 from gspn.circuits.leaves.contract import as_mapping
 from gspn.circuits.structure import Unit
 from gspn.errors import InputError
-from gspn.graphs import Batch, GraphDataset, is_single_graph, pack
+from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
 from gspn.hierarchy.objectives import Objective, supervised_objective
 from gspn.models.arguments import TRAINING, check_choice, check_readout, check_real
@@ -34,6 +34,9 @@ from gspn.targets import (
     target_schema,
 )
 from gspn.training import Processes, Validate
+
+Predicted = TypeVar("Predicted")
+"""Something with a row a graph, or a row a vertex"""
 
 
 class SupervisedGSPN(GSPN):
@@ -210,9 +213,14 @@ class SupervisedGSPN(GSPN):
         # Where the vertices were not part of the training, their likelihood says nothing.
         return super()._final_results(validation, settings) if settings["likelihood_weight"] > 0 else {}
 
-    # Predictions.
+    # Predictions. Of several graphs: one row a graph, or a list where the targets are those of vertices. A type checker
+    # cannot know which; `| Any` spares people to say it.
 
-    def predict(self, graphs: Graphs) -> Any:
+    @overload
+    def predict(self, graphs: SeveralGraphs) -> NDArray[Any] | Any: ...
+    @overload
+    def predict(self, graphs: OneGraph) -> NDArray[Any]: ...
+    def predict(self, graphs: Graphs) -> NDArray[Any] | list[NDArray[Any]]:
         """Category values of categorical and binary targets, means of the others; one row a graph.
 
         [G] for one target, [G, T] for several. Targets of vertices: [N] for one graph, a list for a sequence.
@@ -220,14 +228,26 @@ class SupervisedGSPN(GSPN):
         dataset, log_prior = self._read(graphs)
         return self._rows(graphs, dataset, decode_predictions(self.target, self._predictions(log_prior)))
 
-    def predict_proba(self, graphs: Graphs) -> Any:
+    @overload
+    def predict_proba(self, graphs: SeveralGraphs) -> FloatArray | Any: ...
+    @overload
+    def predict_proba(self, graphs: OneGraph) -> FloatArray: ...
+    def predict_proba(self, graphs: Graphs) -> FloatArray | list[FloatArray]:
         """[G, K] probabilities by class; of several binary targets [G, T], each the probability of True."""
         if not isinstance(self.target, Binary | Categorical) and not all_binary(self.target):
             raise InputError("predict_proba is for a categorical or binary target, or several binary; try predictive")
         dataset, log_prior = self._read(graphs)
         return self._rows(graphs, dataset, self._probabilities(log_prior))
 
-    def predictive(self, graphs: Graphs) -> Any:
+    @overload
+    def predictive(
+        self, graphs: SeveralGraphs
+    ) -> Distribution | list[Distribution] | dict[str, Distribution | list[Distribution]]: ...
+    @overload
+    def predictive(self, graphs: OneGraph) -> Distribution | dict[str, Distribution]: ...
+    def predictive(
+        self, graphs: Graphs
+    ) -> Distribution | list[Distribution] | dict[str, Distribution] | dict[str, Distribution | list[Distribution]]:
         """The distribution of the target of every graph, to be asked for mean, interval, log_prob and more.
 
         Several targets give a mapping by name: the marginals; `log_prob` of the model has their joint.
@@ -237,7 +257,11 @@ class SupervisedGSPN(GSPN):
         by_name = {name: self._rows(graphs, dataset, distribution) for name, distribution in found.items()}
         return by_name if isinstance(self.target, Schema) else next(iter(by_name.values()))
 
-    def log_prob(self, graphs: Graphs, y: Any = None) -> Any:
+    @overload
+    def log_prob(self, graphs: SeveralGraphs, y: Any = None) -> Tensor | Any: ...
+    @overload
+    def log_prob(self, graphs: OneGraph, y: Any = None) -> Tensor: ...
+    def log_prob(self, graphs: Graphs, y: Any = None) -> Tensor | list[Tensor]:
         """[G] log P(observed targets | graph) of `y` or of the graphs' own labels; 0 where none is observed."""
         dataset, log_prior = self._read(graphs)
         labels = self._labels(dataset, y)
@@ -292,12 +316,13 @@ class SupervisedGSPN(GSPN):
         probabilities = self._probabilities(log_prior) if all_binary(self.target) else None
         return score(self.target, labels, self._predictions(log_prior), probabilities)
 
-    def _rows(self, graphs: Graphs, dataset: GraphDataset, rows: Any) -> Any:
+    def _rows(self, graphs: Graphs, dataset: GraphDataset, rows: Predicted) -> Predicted | list[Predicted]:
         """One row a graph as they are; one row a vertex by graph, for a sequence of graphs."""
         if self.target_level == "graph" or is_single_graph(graphs):
             return rows
         ends = dataset.num_vertices_per_graph().cumsum(0).tolist()
-        return [rows[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        cut: Any = rows
+        return [cut[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from gspn.datasets.raw_files import Folders
 from gspn.errors import GSPNError
 from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
-from gspn.models.saving import load
+from gspn.models.loading import load
 from gspn.web.limits import Limits
 
 _log = logging.getLogger(__name__)
