@@ -30,6 +30,7 @@ ROOMS = (
     ("imputation",),
     ("predictors",),
     ("baselines",),
+    ("testing",),
     ("plots",),
     ("benchmarks",),
     ("experiments",),

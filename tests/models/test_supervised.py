@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 import torch
 from comparison import losses, same
@@ -31,6 +30,7 @@ from gspn.graphs import Batch
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import objective_for, supervised_objective
 from gspn.models import gspn as model_module
+from gspn.testing import oracle
 from gspn.training import Processes, Progress, Settings
 from gspn.training.loop import _Run
 

@@ -1,0 +1,5 @@
+"""Suites of tests."""
+
+from gspn.testing import oracle
+
+__all__ = ["oracle"]
