@@ -167,7 +167,8 @@ class LeafAnswers(Suite):
         """[P, width] what known values of an attribute are told as."""
         attribute = leaves.scope[column]
         if isinstance(attribute, Categorical):
-            return np.eye(len(attribute.categories))[values.astype(int)]
+            values = np.eye(len(attribute.categories))[values.astype(int)]
+            return values
         if attribute.kind == "continuous":
             center, spread = leaves.units().get(attribute.name, torch.tensor([0.0, 1.0])).tolist()
             values = (values - center) / spread
@@ -233,7 +234,7 @@ def _densities(components: Components, grid: Array, rows: int) -> Array:
     for row in range(rows):
         own = components[torch.tensor([row])]
         found.append(own.log_density(torch.from_numpy(grid)).exp().numpy())
-    return np.nan_to_num(np.stack(found))
+    return np.asarray(np.nan_to_num(np.stack(found)), dtype=np.float64)
 
 
 def _positions(components: Components, x: Tensor, row: int | None, leaf: int) -> Array:

@@ -143,8 +143,8 @@ class LeafCase:
         states += [(known, code) for code in ("missing", "hidden") for known in (False, True)]
         for row in (complete[len(complete) // 3], complete[-2]):
             for pattern in itertools.product(states, repeat=len(row)):
-                values = [value if known else None for value, (known, _) in zip(row, pattern, strict=True)]
-                yield list(values), [code for _, code in pattern]
+                kept = [value if known else None for value, (known, _) in zip(row, pattern, strict=True)]
+                yield kept, [code for _, code in pattern]
 
     def levels(self, leaves: Leaves) -> Iterator[tuple[int, Natural, Sequence[float] | None, bool]]:
         """Level, its parameters, a context and whether one is given at all: level 0 has none."""
