@@ -37,7 +37,12 @@ class Messages:
     target: Tensor
     """[E] vertex that receives along each edge of the batch"""
     in_degree: Tensor
-    """[N] number of incoming edges, with multiplicity"""
+    """[N] number of incoming edges, with multiplicity; of those who receive, not of those who send"""
+
+    @property
+    def out_degree(self) -> Tensor:
+        """[N] number of outgoing edges in the whole graph, also where a question is answered on a part of it."""
+        return self.batch.out_degree
 
 
 class Aggregation(nn.Module):

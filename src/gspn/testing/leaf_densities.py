@@ -97,7 +97,7 @@ class LeafDensities(Suite):
                 np.testing.assert_allclose(gap + values, nothing, rtol=INTEGRAL, atol=INTEGRAL)
 
     def test_hidden_says_nothing(self) -> None:
-        """All hidden: exactly 0, whatever gaps mean; in part hidden: the same as if both kinds of evidence are summed."""
+        """All hidden: exactly 0, whatever gaps mean; a value that is put in for a hidden one sums to what is left."""
         self._over_leaves(self._check_hidden)
 
     def _check_hidden(self, leaves: Leaves, natural: Natural, context: Context | None) -> None:
@@ -140,7 +140,8 @@ class LeafDensities(Suite):
         for column in range(len(leaves.scope)):
             rows = list(itertools.product(*map(self.case.places, leaves.scope)))
             for row in rows[:: max(1, len(rows) // 3)]:
-                found.append((column, [None if i == column else value for i, value in enumerate(row)]))
+                others = [None if i == column else value for i, value in enumerate(row)]
+                found += [(column, others)]
         return found
 
     def _integral(
