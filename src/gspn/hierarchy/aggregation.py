@@ -7,7 +7,7 @@ context. What is done with these is the template's and the leaves' business.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -57,6 +57,21 @@ class Aggregation(nn.Module):
 
     def forward(self, messages: Messages) -> Received:
         raise NotImplementedError
+
+    def start(self, generator: torch.Generator) -> None:
+        """Set the parameters to where learning starts; for those that have any."""
+        if next(self.parameters(), None) is not None:
+            raise NotImplementedError(f"{type(self).__name__} has parameters: `start` must say where they start")
+
+    def export(self) -> dict[str, Tensor]:
+        """The parameters as people read them, by name; as they are learned, unless one says otherwise."""
+        return {name: value.detach().double().clone() for name, value in self.named_parameters()}
+
+    def assign(self, exported: Mapping[str, Tensor]) -> None:
+        """Set the parameters from checked, exported ones."""
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                parameter.copy_(exported[name])
 
 
 class Mean(Aggregation):

@@ -23,7 +23,14 @@ from gspn.circuits.templates import Template, compile_template, inputs_of, silen
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import Messages, aggregation_named
-from gspn.hierarchy.parameters import assign_leaves, assign_probabilities, export_leaves, export_units, take_units
+from gspn.hierarchy.parameters import (
+    assign_leaves,
+    assign_probabilities,
+    check_like,
+    export_leaves,
+    export_units,
+    take_units,
+)
 from gspn.hierarchy.roots import leave_one_out, log_prob_missing, roots_after, roots_of
 from gspn.kernels.contract import Climb, Levels, Received
 from gspn.kernels.registry import kernel_for
@@ -260,6 +267,7 @@ class Hierarchy(nn.Module):
             self.raw_transitions.copy_(noise)
             if self.shortcut == "learned":
                 self.raw_shortcut.zero_()
+            self.aggregation.start(generator)
 
     # Parameters in the users' units, by name.
 
@@ -274,6 +282,9 @@ class Hierarchy(nn.Module):
             weights = self.shortcut_weights()
             if weights is not None:
                 exported["shortcut"] = weights.double()
+            own = self.aggregation.export()
+            if own:
+                exported["aggregation"] = own
         return exported
 
     def assign(self, exported: Mapping[str, Any], *, fitted: bool) -> None:
@@ -288,9 +299,13 @@ class Hierarchy(nn.Module):
     def _assign(self, exported: Mapping[str, Any], fitted: bool) -> None:
         known = {"prior", "transitions", "leaves", "units"} | ({"shortcut"} if self.shortcut else set())
         needed = {"prior", "transitions", "leaves"} | ({"shortcut"} if self.shortcut == "learned" else set())
+        own = self.aggregation.export()
+        known, needed = (names | ({"aggregation"} if own else set()) for names in (known, needed))
         if not needed <= set(exported) <= known:
             raise InputError(f"parameters must be named {sorted(known)}, got {sorted(map(str, exported))}")
-        for name in needed - {"leaves"}:
+        if own:
+            self.aggregation.assign(check_like("'aggregation'", exported["aggregation"], own))
+        for name in needed - {"leaves", "aggregation"}:
             assign_probabilities(getattr(self, f"raw_{name}"), f"'{name}'", exported[name])
         weights = self.shortcut_weights()
         if self.shortcut == "mean" and weights is not None and "shortcut" in exported:

@@ -43,6 +43,18 @@ def export_units(families: Sequence[Leaves]) -> dict[str, Tensor]:
     return {name: units for family in families for name, units in family.units().items()}
 
 
+def check_like(name: str, given: Any, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Given numbers by name, all finite, with the names and shapes of others."""
+    values = as_mapping(name, given)
+    if set(values) != set(like):
+        raise InputError(f"{name} must have {sorted(like)}, got {sorted(map(str, values))}")
+    checked = {key: as_numbers(f"{name}: '{key}'", value) for key, value in values.items()}
+    for key, value in checked.items():
+        if value.shape != like[key].shape or not bool(torch.isfinite(value).all()):
+            raise InputError(f"{name}: '{key}' must be finite, of shape {list(like[key].shape)}")
+    return checked
+
+
 def assign_probabilities(raw: Tensor, name: str, value: Any) -> None:
     """Set logits so that their softmax over the last dimension is the given probabilities."""
     probabilities = as_numbers(name, value).to(raw)
