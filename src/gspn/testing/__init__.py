@@ -6,7 +6,27 @@ its own, and the oracle knows nothing of the library.
 """
 
 from gspn.testing import oracle
+from gspn.testing.aggregations import AggregationCase, AggregationSuite
+from gspn.testing.embedders import EmbedderSuite
+from gspn.testing.kernels import KernelSuite
 from gspn.testing.leaves import LeafCase, LeafSuite
 from gspn.testing.running import Suite, failures
+from gspn.testing.templates import TemplateCase, TemplateSuite
+from gspn.testing.translation import oracle_circuit, oracle_graph, oracle_model
 
-__all__ = ["LeafCase", "LeafSuite", "Suite", "failures", "oracle"]
+__all__ = [
+    "AggregationCase",
+    "AggregationSuite",
+    "EmbedderSuite",
+    "KernelSuite",
+    "LeafCase",
+    "LeafSuite",
+    "Suite",
+    "TemplateCase",
+    "TemplateSuite",
+    "failures",
+    "oracle",
+    "oracle_circuit",
+    "oracle_graph",
+    "oracle_model",
+]

@@ -161,7 +161,7 @@ class LeafCase:
         """The same context for all rows, as leaves are given it."""
         if not given:
             return None
-        mean = torch.zeros(self.context_width) if row is None else torch.tensor(list(row))
+        mean = torch.tensor([0.0] * self.context_width if row is None else list(row), dtype=torch.float64)
         return Context(mean.to(dtype).expand(rows, -1), torch.full((rows,), row is not None))
 
     # Integrals.
