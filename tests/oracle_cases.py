@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import oracle
 import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from gspn import GSPN, Binary, Categorical, Continuous, Count, Schema
 from gspn.circuits import Leaf, Product, Sum, Unit, random_circuit
+from gspn.testing import oracle
 
 CASES = 240
 

@@ -9,9 +9,10 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
-from oracle import Graph, Model
+
+from gspn.testing import oracle
+from gspn.testing.oracle import Graph, Model
 
 NAN = math.nan
 THETA = np.array([[0.7, 0.3], [0.4, 0.6]])

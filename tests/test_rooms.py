@@ -31,6 +31,7 @@ ROOMS = (
     ("imputation",),
     ("predictors",),
     ("baselines",),
+    ("testing",),
     ("plots",),
     ("benchmarks",),
     ("experiments",),

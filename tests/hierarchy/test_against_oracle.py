@@ -7,12 +7,12 @@ rounding stays below 1e-12; 1e-9 leaves three digits for unlucky cancellations.
 from __future__ import annotations
 
 import numpy as np
-import oracle
 import pytest
 import torch
 from oracle_cases import CASES, GRAPHS, HIDDEN, SHORTCUTS, TEMPLATES, make_case
 
 from gspn.hierarchy.roots import leave_one_out
+from gspn.testing import oracle
 
 TOLERANCE = 1e-9
 

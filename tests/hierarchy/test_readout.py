@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -37,6 +36,7 @@ from torch_geometric.data import Data
 from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
 from gspn.attributes import Attribute
 from gspn.circuits import Unit, random_circuit
+from gspn.testing import oracle
 
 CASES = 96
 TOLERANCE = 1e-9

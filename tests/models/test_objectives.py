@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 import torch
 from small_graphs import EVERY_KIND, draw_graphs
@@ -18,6 +17,7 @@ from gspn import GSPN, Categorical, GraphDataset, Schema
 from gspn.graphs.masks import FIXED, choose_vertices, hide_entries
 from gspn.hierarchy import Hierarchy
 from gspn.models.fitting import VALIDATION_ROOTS
+from gspn.testing import oracle
 
 # ---- Graphs whose neighbours tell much about a vertex
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 import torch
 from comparison import losses, same
@@ -32,6 +31,7 @@ from gspn.graphs import Batch
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import objective_for, supervised_objective
 from gspn.models import fitting as model_module
+from gspn.testing import oracle
 from gspn.training import Processes, Progress, Settings
 from gspn.training.loop import _Run
 

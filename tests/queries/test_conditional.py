@@ -12,7 +12,6 @@ import math
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 import scipy.stats
 import torch
@@ -25,6 +24,7 @@ from torch_geometric.data import Data
 
 from gspn import GSPN, Binary, Categorical, Count, GSPNError, Schema, SupervisedGSPN
 from gspn.circuits.distributions import Table
+from gspn.testing import oracle
 
 SIGNIFICANCE = 1e-4
 """Seeds are fixed, so a test of draws fails only if the code changes; then by chance once in ten thousand."""

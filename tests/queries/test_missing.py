@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 import scipy.stats
 import torch
@@ -19,6 +18,7 @@ from torch_geometric.data import Batch, Data
 
 import gspn
 from gspn import GSPN, Binary, Continuous, GSPNError, Schema
+from gspn.testing import oracle
 
 SIGNIFICANCE = 1e-4
 over_templates = pytest.mark.parametrize("name", TEMPLATES)

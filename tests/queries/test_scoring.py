@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 
 import numpy as np
-import oracle
 import pytest
 import torch
 from oracle_cases import make_case
@@ -17,6 +16,7 @@ from torch_geometric.data import Data
 
 import gspn
 from gspn import GSPN, Binary, GSPNError, SupervisedGSPN
+from gspn.testing import oracle
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

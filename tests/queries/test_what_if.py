@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 import torch
 from oracle_cases import CASES, Case, draw_values, kind_of, make_case
@@ -22,6 +21,7 @@ from torch_geometric.data import Batch, Data
 from gspn import GSPN, Binary, Categorical, Continuous, Count, GSPNError, Schema, SupervisedGSPN
 from gspn.errors import InputError, NotFittedError
 from gspn.queries.what_if import what_if_all
+from gspn.testing import oracle
 
 TOLERANCE = 1e-9
 Edge = tuple[int, int, int]

@@ -97,8 +97,9 @@ class Given:
         context: Context | None = None,
     ) -> Given:
         doubles = [{name: value.detach().cpu().double().clone() for name, value in one.items()} for one in naturals]
-        # Everything learned is in the natural parameters; what a family keeps beside them, it keeps in buffers.
-        frozen = tuple(copy.deepcopy(f) if any(True for _ in f.buffers()) else copy.copy(f) for f in families)
+        # Everything learned is in the natural parameters; what a family keeps beside them, it keeps in plain numbers,
+        # in buffers or in modules of its own.
+        frozen = tuple(copy.deepcopy(f) if [*f.buffers(), *f.children()] else copy.copy(f) for f in families)
         received = None if context is None else context.to(dtype=torch.float64)
         given = evidence.to(dtype=torch.float64)
         return cls(template, frozen, tuple(doubles), log_prior.detach().cpu().double(), given, received)

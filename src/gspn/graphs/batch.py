@@ -38,6 +38,8 @@ class Batch:
     """[N, d] True where an entry leaves the evidence everywhere but stays known to the root as what is asked for."""
     y: Tensor | None = None
     """Targets: one row a graph or one row a vertex."""
+    known_out_degree: Tensor | None = None
+    """[N] in the whole graph, where a batch has copies of vertices or lacks some; None: the edges here are all"""
 
     @property
     def num_vertices(self) -> int:
@@ -55,6 +57,13 @@ class Batch:
     def in_degree(self) -> Tensor:
         """[N] number of incoming edges, with multiplicity."""
         return self.row_ptr.diff()
+
+    @property
+    def out_degree(self) -> Tensor:
+        """[N] number of outgoing edges in the whole graph, with multiplicity."""
+        if self.known_out_degree is not None:
+            return self.known_out_degree
+        return torch.bincount(self.source, minlength=self.num_vertices)
 
     @property
     def target(self) -> Tensor:

@@ -71,7 +71,7 @@ def _extend(
     all_hidden[copy_of_root] = hidden
     # Both parts are sorted by receiver already, and copies come after all shared vertices.
     in_degree = torch.bincount(torch.cat([new_number[receiver[shared]], (num_kept + owner)[useful]]), minlength=size)
-    edges = torch.cat([shared, edge[useful]])
+    edges, out_degree = torch.cat([shared, edge[useful]]), batch.out_degree
     extended = Batch(
         x=torch.cat([batch.x[kept], batch.x[copied]]),
         source=torch.cat([new_number[sender[shared]], source[useful]]).int(),
@@ -81,5 +81,6 @@ def _extend(
         graph_ids=torch.zeros(1, dtype=torch.long),
         edge_type=None if batch.edge_type is None else batch.edge_type[edges],
         hidden=all_hidden,
+        known_out_degree=torch.cat([out_degree[kept], out_degree[copied]]),
     )
     return extended, copy_of_root

@@ -113,6 +113,7 @@ def _extend(
             vertex_ptr=torch.tensor([0, len(keys)]),
             graph_ids=torch.zeros(1, dtype=torch.long),
             edge_type=None if batch.edge_type is None else batch.edge_type[edge[useful]],
+            known_out_degree=batch.out_degree[vertex],
         ),
         first,
         balls[hears] // n,

@@ -7,7 +7,7 @@ context. What is done with these is the template's and the leaves' business.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -37,7 +37,12 @@ class Messages:
     target: Tensor
     """[E] vertex that receives along each edge of the batch"""
     in_degree: Tensor
-    """[N] number of incoming edges, with multiplicity"""
+    """[N] number of incoming edges, with multiplicity; of those who receive, not of those who send"""
+
+    @property
+    def out_degree(self) -> Tensor:
+        """[N] number of outgoing edges in the whole graph, also where a question is answered on a part of it."""
+        return self.batch.out_degree
 
 
 class Aggregation(nn.Module):
@@ -54,9 +59,19 @@ class Aggregation(nn.Module):
         raise NotImplementedError
 
     def start(self, generator: torch.Generator) -> None:
-        """Set the parameters to where learning starts, whatever they were before."""
-        if any(True for _ in self.parameters()):
-            raise NotImplementedError(f"{type(self).__name__} has parameters and does not say where they start")
+        """Set the parameters to where learning starts; for those that have any."""
+        if next(self.parameters(), None) is not None:
+            raise NotImplementedError(f"{type(self).__name__} has parameters: `start` must say where they start")
+
+    def export(self) -> dict[str, Tensor]:
+        """The parameters as people read them, by name; as they are learned, unless one says otherwise."""
+        return {name: value.detach().double().clone() for name, value in self.named_parameters()}
+
+    def assign(self, exported: Mapping[str, Tensor]) -> None:
+        """Set the parameters from checked, exported ones."""
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                parameter.copy_(exported[name])
 
 
 class Mean(Aggregation):

@@ -25,8 +25,8 @@ from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import Messages, aggregation_named
 from gspn.hierarchy.parameters import (
     assign_leaves,
-    assign_named,
     assign_probabilities,
+    check_like,
     export_leaves,
     export_units,
     take_units,
@@ -282,8 +282,9 @@ class Hierarchy(nn.Module):
             weights = self.shortcut_weights()
             if weights is not None:
                 exported["shortcut"] = weights.double()
-            if learned := dict(self.aggregation.named_parameters()):
-                exported["aggregation"] = {name: value.double().clone() for name, value in learned.items()}
+            own = self.aggregation.export()
+            if own:
+                exported["aggregation"] = own
         return exported
 
     def assign(self, exported: Mapping[str, Any], *, fitted: bool) -> None:
@@ -296,14 +297,14 @@ class Hierarchy(nn.Module):
             raise
 
     def _assign(self, exported: Mapping[str, Any], fitted: bool) -> None:
-        learned = dict(self.aggregation.named_parameters())
+        own = self.aggregation.export()
         needed = {"prior", "transitions", "leaves"} | ({"shortcut"} if self.shortcut == "learned" else set())
-        needed |= {"aggregation"} if learned else set()
+        needed |= {"aggregation"} if own else set()
         known = needed | {"units"} | ({"shortcut"} if self.shortcut else set())
         if not needed <= set(exported) <= known:
             raise InputError(f"parameters must be named {sorted(known)}, got {sorted(map(str, exported))}")
-        if learned:
-            assign_named(learned, "the aggregation", exported["aggregation"])
+        if own:
+            self.aggregation.assign(check_like("the aggregation", exported["aggregation"], own))
         for name in needed - {"leaves", "aggregation"}:
             assign_probabilities(getattr(self, f"raw_{name}"), f"'{name}'", exported[name])
         weights = self.shortcut_weights()

@@ -43,6 +43,18 @@ def export_units(families: Sequence[Leaves]) -> dict[str, Tensor]:
     return {name: units for family in families for name, units in family.units().items()}
 
 
+def check_like(what: str, given: Any, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Given numbers by name, all finite, with the names and shapes of others; `what` they belong to."""
+    values = as_mapping(f"parameters of {what}", given)
+    if set(values) != set(like):
+        raise InputError(f"parameters of {what} are {sorted(like)}, got {sorted(map(str, values))}")
+    checked = {key: as_numbers(f"'{key}' of {what}", value) for key, value in values.items()}
+    for key, value in checked.items():
+        if value.shape != like[key].shape or not bool(torch.isfinite(value).all()):
+            raise InputError(f"'{key}' of {what} must be finite, of shape {list(like[key].shape)}")
+    return checked
+
+
 def assign_probabilities(raw: Tensor, name: str, value: Any) -> None:
     """Set logits so that their softmax over the last dimension is the given probabilities."""
     probabilities = as_numbers(name, value).to(raw)
@@ -53,19 +65,6 @@ def assign_probabilities(raw: Tensor, name: str, value: Any) -> None:
         raise InputError(f"{name} must be non-negative and sum to 1 over its last dimension")
     with torch.no_grad():
         raw.copy_(log_positive(probabilities))
-
-
-def assign_named(parameters: Mapping[str, Tensor], what: str, exported: Any) -> None:
-    """Set parameters from finite numbers of the same shapes, by name."""
-    given = as_mapping(f"parameters of {what}", exported)
-    if set(given) != set(parameters):
-        raise InputError(f"parameters of {what} are {sorted(parameters)}, got {sorted(map(str, given))}")
-    for name, parameter in parameters.items():
-        value = as_numbers(f"'{name}' of {what}", given[name])
-        if value.shape != parameter.shape or not bool(torch.isfinite(value).all()):
-            raise InputError(f"'{name}' of {what} must be finite, of shape {list(parameter.shape)}")
-        with torch.no_grad():
-            parameter.copy_(value)
 
 
 def assign_leaves(

@@ -28,8 +28,8 @@ from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.parameters import (
     assign_leaves,
-    assign_named,
     assign_probabilities,
+    check_like,
     export_leaves,
     export_units,
     take_units,
@@ -198,7 +198,10 @@ class Readout(nn.Module):
             assign_leaves(self.families, leaves, units, 1, fitted)
             return
         learned = dict(self.linear.named_parameters())
-        assign_named(learned, "the readout", {name: exported[name] for name in learned})
+        given = check_like("the readout", {name: exported[name] for name in learned}, learned)
+        with torch.no_grad():
+            for name, parameter in learned.items():
+                parameter.copy_(given[name])
 
 
 class SupervisedHierarchy(nn.Module):

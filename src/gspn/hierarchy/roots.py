@@ -47,13 +47,12 @@ def leave_one_out(
 def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tensor) -> Given:
     """The root templates of the vertices, `hidden` [len(vertices), d] entries marginalised there and in their trees.
 
-    Each vertex's entries are hidden in its own tree only. Where they are missing anyway, one pass over the graph as it
-    is answers for all vertices; the others get private copies.
+    Each vertex's entries are hidden in its own tree only. Where they are missing anyway, and gaps say nothing, one pass
+    over the graph as it is answers for all vertices; the others get private copies.
     """
-    speaks = batch.observed[vertices]
-    if any(family.gaps == "informative" for family in hierarchy.families):
-        speaks = torch.ones_like(speaks)  # that an entry is missing is heard by others, too
-    private = (hidden & speaks).any(1) & (hierarchy.num_layers > 1)
+    # What is asked for leaves the evidence with its gap, which would otherwise be heard inside the tree.
+    informative = any(family.gaps == "informative" for family in hierarchy.families)
+    private = (hidden if informative else hidden & batch.observed[vertices]).any(1) & (hierarchy.num_layers > 1)
     if int((~private).sum()) < _FEW * batch.num_vertices:
         private = torch.ones_like(private)
     pieces = []

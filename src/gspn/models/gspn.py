@@ -96,7 +96,7 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
         n_init: int = 1,
         seed: int = 0,
         aggregation: str = "mean",
-        leaves: Mapping[str | tuple[str, ...], str] | None = None,
+        leaves: Mapping[Any, str] | None = None,
     ) -> None:
         super().__init__()
         self.schema = schema

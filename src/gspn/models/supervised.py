@@ -95,7 +95,7 @@ class SupervisedGSPN(GSPN):
         n_init: int = 1,
         seed: int = 0,
         aggregation: str = "mean",
-        leaves: Mapping[str | tuple[str, ...], str] | None = None,
+        leaves: Mapping[Any, str] | None = None,
     ) -> None:
         self.target = target
         self.num_graph_states = num_graph_states

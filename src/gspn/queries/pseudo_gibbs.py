@@ -79,4 +79,5 @@ def side_by_side(batch: Batch, times: int) -> Batch:
         edge_type=None if batch.edge_type is None else batch.edge_type.repeat(times),
         hidden=None,
         y=None,
+        known_out_degree=None if batch.known_out_degree is None else batch.known_out_degree.repeat(times),
     )

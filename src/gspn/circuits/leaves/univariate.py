@@ -238,7 +238,7 @@ beside_values = beside_rows
 
 def sample_rows(rows: Rows, n: int, generator: torch.Generator | None = None) -> Tensor:
     """[n, leaves] a draw of every leaf for each of n rows."""
-    shared = len(next(iter(rows.natural.values()))) == 1
+    shared = all(len(value) == 1 for value in rows.natural.values())
     if shared:
         return rows.family.sample(rows.natural, n, generator)[:, 0]
     return rows.family.sample(rows.natural, 1, generator)[0]

@@ -26,14 +26,15 @@ def distinct_inputs(
 
     None: one row for every row of the evidence, in order.
     """
-    x, ignorable = evidence.x, all(family.gaps == "ignorable" for family in families)
-    if len(families) == 1 and ignorable and (table := families[0].table(naturals[0])) is not None:
+    x = evidence.x
+    alike = all(family.gaps == "ignorable" for family in families)  # hidden or missing, it is the same to these
+    if alike and len(families) == 1 and (table := families[0].table(naturals[0])) is not None:
         # The rows of a table are all that can occur: there is nothing to search for, or to look up.
         values = table.shape[1]
         if values <= _most(x):
             return table, x.squeeze(1).nan_to_num(nan=values - 1).int()
-    if ignorable:
-        rows, number = distinct_rows(x)  # hidden or missing, it is the same to these
+    if alike:
+        rows, number = distinct_rows(x)
         return inputs_of(template, families, naturals, Evidence(rows)), number
     columns = x.shape[1]
     rows, number = distinct_rows(torch.cat([x, evidence.hidden.double(), evidence.missing.double()], dim=1))
