@@ -1,12 +1,14 @@
-"""The yardstick that commands show beside the loss on held-out entries."""
+"""Training by commands: the yardstick beside the loss on held-out entries, and runs that go on."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from small_commands import Run, draw_people, parsed
 from torch_geometric.data import Data
 
 from gspn import Binary, Schema, pack, policy
@@ -35,3 +37,15 @@ def test_a_model_that_is_no_better_is_warned_about(
     said = capsys.readouterr().err
     assert ("warning: held-out entries are filled no better" in said) == warned
     assert ("if every column stood by itself" in said) == (of_columns is not None)
+
+
+def test_a_kept_run_holds_out_entries_too_and_goes_on(run: Run, tmp_path: Path) -> None:
+    draw_people(80)[0].to_csv(tmp_path / "nodes.csv", index=False)
+    fit = ("fit", tmp_path / "nodes.csv", "--layers", "2", "--states", "3", "--json")
+    short, kept = parsed(run(*fit, "--epochs", "12", "-o", tmp_path / "a")), tmp_path / "run.safetensors"
+    assert all("validation" in epoch for epoch in short["history"])
+    once = parsed(run(*fit, "--epochs", "12", "-o", tmp_path / "b", "--checkpoint", kept))
+    again = parsed(run(*fit, "--epochs", "12", "-o", tmp_path / "c", "--checkpoint", kept))
+    assert again["history"] == once["history"], "a finished run is read from its checkpoint"
+    tensors = {(tmp_path / name / "model.safetensors").read_bytes() for name in "abc"}
+    assert len(tensors) == 1
