@@ -13,8 +13,7 @@ import gspn_extension  # noqa: F401
 import numpy as np
 import pytest
 import torch
-from test_leaves import bivariate, regression, student_t
-from test_parts import by_degree, weigh
+from literal import bivariate, by_degree, regression, student_t, weigh
 from torch_geometric.data import Data
 
 import gspn
@@ -23,7 +22,7 @@ from gspn.circuits import Leaf, Product, Sum
 from gspn.testing import oracle, oracle_graph, oracle_model
 
 SCHEMA = Schema([Continuous("x"), Continuous("y"), Binary("b"), Continuous("z", distribution="student_t")])
-TOGETHER = {("y", "x"): "bivariate_gaussian"}
+TOGETHER: dict[str | tuple[str, ...], str] = {("y", "x"): "bivariate_gaussian"}
 REGRESSION = {"x": "neighbour_regression"}
 
 
@@ -82,7 +81,7 @@ def theirs(model: GSPN) -> oracle.Model:
 
     def standardised(name: str, value: float) -> float:
         center, spread = units[name]
-        return (value - center) / spread
+        return float((value - center) / spread)
 
     def one(name: str, mean: Any) -> oracle.Expectation:
         def tell(
