@@ -19,6 +19,8 @@ from hypothesis import settings
 
 __all__ = ["browser", "page"]  # fixtures
 
+collect_ignore = ["extension"]  # a distribution of its own, with its own tests: see testing/test_extension.py
+
 # "ci" draws the same examples every time and is the default; to look for new failures:
 # pytest --hypothesis-profile=explore
 settings.register_profile("ci", derandomize=True, deadline=None)

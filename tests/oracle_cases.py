@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from gspn import GSPN, Binary, Categorical, Continuous, Count, Schema
 from gspn.circuits import Leaf, Product, Sum, Unit, random_circuit
-from gspn.testing import oracle
+from gspn.testing import oracle, oracle_model
 
 CASES = 240
 
@@ -82,23 +82,6 @@ def hand_made(schema: Schema, num_states: int) -> Unit:
     return Sum(*children)
 
 
-def oracle_circuit(root: Unit) -> tuple[Any, ...]:
-    """Sums and leaves numbered in the order in which the circuit is written."""
-    sums: dict[int, int] = {}
-    leaves: dict[str, dict[int, int]] = {}
-
-    def convert(unit: Unit) -> tuple[Any, ...]:
-        if isinstance(unit, Leaf):
-            own = leaves.setdefault(unit.attributes[0], {})
-            return ("leaf", unit.attributes[0], own.setdefault(id(unit), len(own)))
-        if isinstance(unit, Sum):
-            number = sums.setdefault(id(unit), len(sums))
-            return ("sum", number, [convert(child) for child in unit.children])
-        return ("product", [convert(child) for child in unit.children])
-
-    return convert(root)
-
-
 def kind_of(attribute: Any) -> str:
     if isinstance(attribute, Count):
         return "negative_binomial" if attribute.distribution == "negative_binomial" else "count"
@@ -161,18 +144,6 @@ def make_case(seed: int) -> Case:
     parameters = model.get_parameters()
     parameters["units"] = {name: torch.tensor([2.5, 3.0]) for name in parameters["units"]}
     model.set_parameters(parameters)
-    theirs = oracle_model(model, parameters)
+    theirs = oracle_model(model)
     edge_list = [(u, v, int(t)) for (u, v), t in zip(edges, types, strict=True)]
     return Case(axes, model, data, theirs, oracle.Graph(x, edge_list))
-
-
-def oracle_model(model: GSPN, parameters: dict[str, Any]) -> oracle.Model:
-    own = model.num_layers if model.shortcut is None else model.num_layers - 1
-    return oracle.Model(
-        circuit=oracle_circuit(model.hierarchy.template.structure),
-        kinds={a.name: kind_of(a) for a in model.schema},
-        prior=parameters["prior"].numpy(),
-        transitions=parameters["transitions"].numpy(),
-        leaves={a: {k: v[:own].numpy() for k, v in by.items()} for a, by in parameters["leaves"].items()},
-        shortcut=parameters["shortcut"].numpy() if "shortcut" in parameters else None,
-    )

@@ -24,7 +24,6 @@ from oracle_cases import (
     draw_values,
     hand_made,
     kind_of,
-    oracle_model,
 )
 from small_distributions import as_table
 from small_graphs import EVERY_KIND, draw_graphs
@@ -36,7 +35,7 @@ from torch_geometric.data import Data
 from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
 from gspn.attributes import Attribute
 from gspn.circuits import Unit, random_circuit
-from gspn.testing import oracle
+from gspn.testing import oracle, oracle_model
 
 CASES = 96
 TOLERANCE = 1e-9
@@ -141,7 +140,7 @@ def make_case(seed: int) -> Case:
         labels.append(draw_values(rng, targets_of(target), rows, axes["missing labels"]))
     parameters = model.get_parameters()
     head = oracle_readout(model, parameters["readout"])
-    return Case(axes, model, data, labels, oracle_model(model, parameters), head, graphs)
+    return Case(axes, model, data, labels, oracle_model(model), head, graphs)
 
 
 def oracle_readout(model: SupervisedGSPN, parameters: dict[str, Any]) -> oracle.Readout:

@@ -1,71 +1,18 @@
-"""The suite of leaves on the library's own families; the densities are scipy's."""
+"""The suite of leaves on the library's own families, and on one for which gaps are evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 import pytest
-import scipy.stats
+from leaf_cases import CASES, INFORMATIVE
 
-from gspn.attributes import Binary, Categorical, Continuous, Count
-from gspn.testing import LeafCase, LeafSuite
-
-
-def alone(distribution: Callable[[Mapping[str, Any]], Any], log: str = "logpmf") -> Any:
-    """The density of a family of one attribute, for which gaps mean nothing."""
-
-    def density(leaf: Mapping[str, Any], values: Sequence[float | None], codes: Sequence[str], context: Any) -> float:
-        (value,) = values
-        return 0.0 if value is None else float(getattr(distribution(leaf), log)(value))
-
-    return density
-
-
-CASES = {
-    "gaussian": LeafCase(
-        "gaussian",
-        [Continuous("x")],
-        {"mean": [[0, 1], [-2, 0.5], [3, 3]], "std": [[1, 0.5], [2, 1], [0.6, 5]]},
-        alone(lambda leaf: scipy.stats.norm(leaf["mean"], leaf["std"]), "logpdf"),
-        around={"x": (0.5, 0.5)},
-    ),
-    "gaussian in units of the data": LeafCase(
-        "gaussian",
-        [Continuous("x")],
-        {"mean": [[-40, -37], [-41.3, -45]], "std": [[2.5, 0.5], [1.1, 8]]},
-        alone(lambda leaf: scipy.stats.norm(leaf["mean"], leaf["std"]), "logpdf"),
-        units={"x": (-40.0, 2.5)},
-        around={"x": (-40.0, 0.5)},
-    ),
-    "categorical": LeafCase(
-        "categorical",
-        [Categorical("c", ["a", "b", "c"])],
-        {"probs": [[[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]], [[0.98, 0.01, 0.01], [0.1, 0.1, 0.8]]]},
-        alone(lambda leaf: scipy.stats.rv_discrete(values=(range(3), leaf["probs"]))),
-    ),
-    "bernoulli": LeafCase(
-        "bernoulli",
-        [Binary("b")],
-        {"probs": [[0.3, 0.5], [1e-3, 0.9], [0.75, 0.02]]},
-        alone(lambda leaf: scipy.stats.bernoulli(leaf["probs"])),
-    ),
-    "poisson": LeafCase(
-        "poisson",
-        [Count("n")],
-        {"rate": [[0.1, 1], [2.5, 7], [30, 4]]},
-        alone(lambda leaf: scipy.stats.poisson(leaf["rate"])),
-    ),
-    "negative binomial": LeafCase(
-        "negative_binomial",
-        [Count("n", "negative_binomial")],
-        {"mean": [[0.5, 1], [2.5, 7]], "dispersion": [[1, 0.5], [0.1, 2]]},
-        alone(lambda leaf: scipy.stats.nbinom(1 / leaf["dispersion"], 1 / (1 + leaf["dispersion"] * leaf["mean"]))),
-    ),
-}
+from gspn.testing import LeafSuite
 
 
 @pytest.mark.parametrize("check", LeafSuite.checks())
 @pytest.mark.parametrize("name", CASES)
 def test_built_in(name: str, check: str) -> None:
     LeafSuite.on(case=CASES[name])().run(check)
+
+
+class TestInformativeGaussian(LeafSuite):
+    case = INFORMATIVE

@@ -1,6 +1,7 @@
 """A kernel in plain loops, vertex after vertex and edge after edge: naive Bayes with the mean, edge types included.
 
-Slow, and easy to read; differentiable because torch is.
+Slow, and easy to read; differentiable because torch is. In double precision throughout: sums over a hub's messages, and
+their gradients, would lose digits in another.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from gspn.kernels import Climb, Kernel, Levels
 
 
 def climb(given: Climb) -> Levels:
-    batch, prior = given.batch, given.prior[0]
+    batch, dtype = given.batch, given.prior.dtype
+    prior, transitions = given.prior[0].double(), given.transitions.double()
     told = given.transitions.shape[1] > 1 and batch.edge_type is not None
     below = list[torch.Tensor]()
     levels = []
@@ -21,7 +23,7 @@ def climb(given: Climb) -> Levels:
         own = [at_level(natural, level) for natural in given.naturals]
         scopes = zip(given.families, own, given.template.scopes, strict=True)
         densities = [family.log_prob(natural, given.evidence.columns(scope))[0] for family, natural, scope in scopes]
-        log_density = torch.stack(densities).sum(0)
+        log_density = torch.stack(densities).double().sum(0)
         posteriors, priors, values = [], [], []
         for v in range(batch.num_vertices):
             edges = range(int(batch.row_ptr[v]), int(batch.row_ptr[v + 1])) if level else range(0)
@@ -30,15 +32,19 @@ def climb(given: Climb) -> Levels:
                 received = []
                 for edge in edges:
                     kind = int(batch.edge_type[edge]) if told and batch.edge_type is not None else 0
-                    received.append(below[int(batch.source[edge])] @ given.transitions[level - 1, kind, 0])
-                mine = torch.stack(received).double().mean(0).to(prior.dtype)
+                    received.append(below[int(batch.source[edge])] @ transitions[level - 1, kind, 0])
+                mine = torch.stack(received).mean(0)
             joint = (mine + torch.finfo(mine.dtype).tiny).log() + log_density[v]
             posteriors.append(torch.softmax(joint, 0))
             priors.append(mine)
             values.append(torch.logsumexp(joint, 0))
         below = posteriors
         levels.append(torch.stack(posteriors))
-    return Levels(torch.stack(levels, dim=1).unsqueeze(2), torch.stack(priors).unsqueeze(1), torch.stack(values))
+    return Levels(
+        torch.stack(levels, dim=1).unsqueeze(2).to(dtype),
+        torch.stack(priors).unsqueeze(1).to(dtype),
+        torch.stack(values).to(dtype),
+    )
 
 
 def obstacle(given: Climb) -> str | None:

@@ -2,40 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import gspn_extension  # noqa: F401
-import numpy as np
-import scipy.stats
+from literal import bivariate, regression, student_t
 
 from gspn import Continuous
 from gspn.testing import LeafCase, LeafSuite
-
-
-def student_t(leaf: Mapping[str, Any], values: Sequence[float | None], codes: Sequence[str], context: Any) -> float:
-    (value,) = values
-    return (
-        0.0 if value is None else float(scipy.stats.t.logpdf(value, leaf["freedom"], leaf["location"], leaf["scale"]))
-    )
-
-
-def bivariate(leaf: Mapping[str, Any], values: Sequence[float | None], codes: Sequence[str], context: Any) -> float:
-    known = [i for i, value in enumerate(values) if value is not None]
-    if not known:
-        return 0.0
-    s, t = leaf["std"]
-    covariance = np.array([[s * s, leaf["correlation"] * s * t], [leaf["correlation"] * s * t, t * t]])
-    normal = scipy.stats.multivariate_normal(leaf["mean"][known], covariance[np.ix_(known, known)])
-    return float(normal.logpdf([values[i] for i in known]))
-
-
-def regression(
-    leaf: Mapping[str, Any], values: Sequence[float | None], codes: Sequence[str], context: Sequence[float] | None
-) -> float:
-    (value,) = values
-    shift = 0.0 if context is None else sum(b * m for b, m in zip(leaf["slope"], context, strict=True))
-    return 0.0 if value is None else float(scipy.stats.norm.logpdf(value, leaf["mean"] + shift, leaf["std"]))
 
 
 class TestStudentT(LeafSuite):

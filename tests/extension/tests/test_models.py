@@ -13,17 +13,17 @@ import gspn_extension  # noqa: F401
 import numpy as np
 import pytest
 import torch
-from test_leaves import bivariate, regression, student_t
-from test_parts import by_degree, weigh
+from literal import bivariate, by_degree, regression, student_t, weigh
 from torch_geometric.data import Data
 
 import gspn
 from gspn import GSPN, Binary, Continuous, Schema
 from gspn.circuits import Leaf, Product, Sum
+from gspn.circuits.distributions import Mixture
 from gspn.testing import oracle, oracle_graph, oracle_model
 
 SCHEMA = Schema([Continuous("x"), Continuous("y"), Binary("b"), Continuous("z", distribution="student_t")])
-TOGETHER = {("y", "x"): "bivariate_gaussian"}
+TOGETHER: dict[str | tuple[str, ...], str] = {("y", "x"): "bivariate_gaussian"}
 REGRESSION = {"x": "neighbour_regression"}
 
 
@@ -82,7 +82,7 @@ def theirs(model: GSPN) -> oracle.Model:
 
     def standardised(name: str, value: float) -> float:
         center, spread = units[name]
-        return (value - center) / spread
+        return float((value - center) / spread)
 
     def one(name: str, mean: Any) -> oracle.Expectation:
         def tell(
@@ -177,6 +177,7 @@ def test_shapes_of_answers(name: str) -> None:
     model, data = build(name), draw(4)
     for attribute, center in (("x", 0.0), ("y", 2.0), ("z", 0.0)):
         found = model.conditional(data, attribute)
+        assert isinstance(found, Mixture)
         t, step = np.linspace(-12.0, 12.0, 4001, retstep=True)
         grid, weight = center + np.sinh(t), np.cosh(t) * step
         log_density = np.stack([found.log_prob(float(place)).numpy() for place in grid], axis=1)

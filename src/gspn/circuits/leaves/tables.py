@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -86,7 +87,7 @@ def _frequencies(values: Tensor, size: int) -> Tensor:
 class CategoricalLeaves(TableLeaves):
     """Categorical distributions over the attribute's codes."""
 
-    exported = ("probs",)
+    exported: ClassVar[tuple[str, ...]] = ("probs",)
     attribute: Categorical
 
     def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
@@ -131,7 +132,7 @@ class CategoricalLeaves(TableLeaves):
 class BernoulliLeaves(TableLeaves):
     """Bernoulli distributions, learned as one logit."""
 
-    exported = ("probs",)
+    exported: ClassVar[tuple[str, ...]] = ("probs",)
     attribute: Binary
 
     def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
