@@ -15,7 +15,8 @@ SOURCE = ROOT / "src" / "gspn"
 def concrete(base: type) -> set[str]:
     """The names of all families that the library brings, not those of bases that cannot be built."""
     found = set()
-    for family in base.__subclasses__():
+    below: list[type] = type.__subclasses__(base)
+    for family in below:
         if family.__module__.startswith(gspn.circuits.leaves.__name__):
             found |= concrete(family)
             if not getattr(family, "__abstractmethods__", None):
