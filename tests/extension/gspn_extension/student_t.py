@@ -18,7 +18,7 @@ from gspn import Continuous
 from gspn.circuits import UnivariateLeaves
 
 LEAST_FREEDOM, MOST_FREEDOM = 2.1, 200.0
-_ROUNDS, _SECTIONS = 200, 50
+_ROUNDS, _SECTIONS = 80, 30
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 

@@ -178,7 +178,7 @@ def test_shapes_of_answers(name: str) -> None:
     for attribute, center in (("x", 0.0), ("y", 2.0), ("z", 0.0)):
         found = model.conditional(data, attribute)
         assert isinstance(found, Mixture)
-        t, step = np.linspace(-12.0, 12.0, 4001, retstep=True)
+        t, step = np.linspace(-9.0, 9.0, 501, retstep=True)
         grid, weight = center + np.sinh(t), np.cosh(t) * step
         log_density = np.stack([found.log_prob(float(place)).numpy() for place in grid], axis=1)
         density = np.exp(log_density)
@@ -190,7 +190,7 @@ def test_shapes_of_answers(name: str) -> None:
         below = np.stack(
             [(density[v] * weight)[grid <= found.quantile(0.3)[v].item()].sum() for v in range(len(found))]
         )
-        np.testing.assert_allclose(below, 0.3, atol=0.01)
+        np.testing.assert_allclose(below, 0.3, atol=0.04)  # a cell of the grid
         draws = found.sample(4000, torch.Generator().manual_seed(0))
         np.testing.assert_allclose((draws <= found.quantile(0.3)).double().mean(0).numpy(), 0.3, atol=0.04)
 
@@ -221,35 +221,47 @@ def script(folder: Path, lines: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "missing"),
-    [
-        ({}, "student_t"),
-        ({"leaves": {**TOGETHER, "z": "gaussian"}, "schema": "plain"}, "bivariate_gaussian"),
-        ({"leaves": REGRESSION, "schema": "plain"}, "neighbour_regression"),
-        ({"aggregation": "by_degree", "schema": "plain"}, "by_degree"),
-    ],
-)
-def test_another_process_needs_the_import(arguments: dict[str, Any], missing: str, tmp_path: Path) -> None:
-    """With it the model says the same; without it the error names what is missing and what to do."""
-    plain = Schema([Continuous("x"), Continuous("y"), Binary("b"), Continuous("z")])
-    schema = plain if arguments.pop("schema", None) else SCHEMA
-    model = GSPN(schema, 2, 2, epochs=1, **arguments).fit([draw(0)], progress=False)
-    model.save(tmp_path / "model")
-    torch.save(draw(0).x, tmp_path / "x.pt")
-    expected = model.log_likelihood(draw(0)).sum().item()
+PLAIN = Schema([Continuous("x"), Continuous("y"), Binary("b"), Continuous("z")])
+NEEDED: dict[str, dict[str, Any]] = {
+    "student_t": {"schema": SCHEMA},
+    "bivariate_gaussian": {"schema": PLAIN, "leaves": TOGETHER},
+    "neighbour_regression": {"schema": PLAIN, "leaves": REGRESSION},
+    "by_degree": {"schema": PLAIN, "aggregation": "by_degree"},
+}
+
+
+def test_another_process_needs_the_import(tmp_path: Path) -> None:
+    """With it models say the same; without it the error names what is missing and what to do."""
+    data, expected = draw(0), []
+    for name, arguments in NEEDED.items():
+        model = GSPN(**arguments, num_layers=2, num_states=2, epochs=1).fit([data], progress=False)
+        model.save(tmp_path / name)
+        expected.append(model.log_likelihood(data).sum().item())
+    torch.save(data.x, tmp_path / "x.pt")
     ask = (
+        "import gspn_extension\n"
         "from torch_geometric.data import Data\n"
-        f"data = Data(x=torch.load('x.pt'), edge_index=torch.tensor({draw(0).edge_index.tolist()}))\n"
-        "print(gspn.load('model').log_likelihood(data).sum().item())"
+        f"data = Data(x=torch.load('x.pt'), edge_index=torch.tensor({data.edge_index.tolist()}))\n"
+        f"for name in {list(NEEDED)}:\n"
+        "    print(gspn.load(name).log_likelihood(data).sum().item())"
     )
-    done = script(tmp_path, f"import gspn_extension\n{ask}")
+    done = script(tmp_path, ask)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) == pytest.approx(expected, rel=1e-5)
-    done = script(tmp_path, "gspn.load('model')")
-    assert done.returncode != 0
-    assert f"'{missing}'" in done.stderr
-    assert "import that package first" in done.stderr
+    assert [float(line) for line in done.stdout.split()] == pytest.approx(expected, rel=1e-5)
+    ask = (
+        f"for name in {list(NEEDED)}:\n"
+        "    try:\n"
+        "        gspn.load(name)\n"
+        "    except gspn.GSPNError as error:\n"
+        "        print(error)"
+    )
+    done = script(tmp_path, ask)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.strip().split("\n")
+    assert len(lines) == len(NEEDED), done.stdout
+    for name, line in zip(NEEDED, lines, strict=True):
+        assert f"'{name}'" in line
+        assert "import that package first" in line
 
 
 def test_the_kernel_trains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ class TestByDegree(AggregationSuite):
 
 class TestLoops(KernelSuite):
     kernel = "loops"
+    in_degree = 60
     refuses = frozenset({"another circuit"})
 
 
