@@ -1,5 +1,5 @@
-"""What every test may use: the folder of real data, reproducible property tests, the number of threads,
-a browser (`browser.py`).
+"""What every test may use: the folder of real data, reproducible property tests, the number of threads, registries of
+its own, a browser (`browser.py`).
 
 There is no global seed: a test that draws passes its seed itself.
 """
@@ -44,6 +44,22 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
             logger.handlers[:] = handlers
             logger.setLevel(level)
         builtins.print = shown
+
+
+@pytest.fixture
+def own_registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that a test registers are known to that test alone."""
+    from gspn import attributes
+    from gspn.circuits.leaves import registry as leaves
+    from gspn.hierarchy import aggregation as aggregations
+    from gspn.kernels import registry as kernels
+
+    distributions = {kind: list(names) for kind, names in attributes.DISTRIBUTIONS.items()}
+    for module in (attributes, leaves):
+        monkeypatch.setattr(module, "DISTRIBUTIONS", distributions)
+    monkeypatch.setattr(leaves, "_FAMILIES", dict(leaves._FAMILIES))
+    monkeypatch.setattr(aggregations, "_AGGREGATIONS", dict(aggregations._AGGREGATIONS))
+    monkeypatch.setattr(kernels, "_KERNELS", dict(kernels._KERNELS))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
-"""Gaussian leaves for which a gap is evidence: every state has its own probability that an entry is missing.
+"""Leaves for which a gap is evidence: every state has its own probability that an entry is missing.
 
-Known to the tests alone; it tells hidden from missing where the library's own families need not.
+Known to the tests alone; they tell hidden from missing where the library's own families need not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from gspn.circuits import Context, Evidence
-from gspn.circuits.leaves import GaussianLeaves, Natural
+from gspn.circuits.leaves import BernoulliLeaves, GaussianLeaves, Natural
 
 
 class InformativeGaussianLeaves(GaussianLeaves):
@@ -63,6 +63,26 @@ class InformativeGaussianLeaves(GaussianLeaves):
         super().assign(exported)
         with torch.no_grad():
             self.raw_gap.copy_(torch.logit(exported["gap"]))
+
+
+class InformativeBernoulliLeaves(BernoulliLeaves):
+    """A gap has a probability of one in ten in the first state and of nine in ten in the others."""
+
+    gaps = "informative"
+
+    def _gap(self) -> Tensor:
+        """[1, 1, leaves]"""
+        return torch.tensor([0.1] + [0.9] * (self.num_leaves - 1), dtype=torch.float64)[None, None]
+
+    def log_prob(self, natural: Natural, evidence: Evidence, context: Context | None = None) -> Tensor:
+        missing, hidden, gap = evidence.missing[None], evidence.hidden[None], self._gap()
+        of_code = torch.where(missing, gap.log(), torch.where(hidden, 0.0, torch.log1p(-gap)))
+        return super().log_prob(natural, evidence, context) + of_code
+
+    def table(self, natural: Natural) -> Tensor:
+        gap = self._gap()
+        codes = torch.cat([torch.log1p(-gap), torch.log1p(-gap), gap.log()], dim=1)
+        return super().table(natural) + codes
 
 
 def density(leaf: Mapping[str, Any], values: Sequence[float | None], codes: Sequence[str], context: Any) -> float:

@@ -77,6 +77,7 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.usefixtures("own_registries")
 @pytest.mark.parametrize("page", RUN, ids=name_of)
 def test_blocks_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gspn import circuits, datasets
+    from gspn import circuits, datasets, testing
     from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
     from gspn.convert.arrays import from_arrays, to_arrays
     from gspn.convert.frames import graph_table, to_tables, vertex_table
@@ -86,6 +86,7 @@ __all__ = [
     "pack",
     "register_aggregation",
     "store_graph",
+    "testing",
     "to_arrays",
     "to_networkx",
     "to_tables",
@@ -96,7 +97,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in ("circuits", "datasets"):
+    if name in ("circuits", "datasets", "testing"):
         return import_module(f"gspn.{name}")
     raise AttributeError(f"module 'gspn' has no attribute '{name}'")
 

@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from informative_leaves import InformativeGaussianLeaves, density
+from informative_leaves import InformativeBernoulliLeaves, InformativeGaussianLeaves, density
 from torch_geometric.data import Data
 
 from gspn import GSPN, Binary, Continuous, Schema
 from gspn.circuits import register_leaf
 from gspn.testing import oracle, oracle_graph, oracle_model
+
+pytestmark = pytest.mark.usefixtures("own_registries")
 
 SCHEMA = Schema([Continuous("x"), Binary("b"), Continuous("y")])
 ALONE = Schema([Continuous("x")])
@@ -68,3 +70,17 @@ def test_filling_keeps_the_gap_as_evidence(monkeypatch: pytest.MonkeyPatch) -> N
     gaps = [{c: float(truth[v, c]) for c in range(3) if math.isnan(graph.x[v, c])} for v in range(4)]
     expected = [oracle.answer(theirs, graph, v, gaps[v]) for v in range(4)]
     np.testing.assert_allclose(model.log_prob_missing(data, truth).numpy(), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_table_knows_no_hidden_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table has a row for a gap, which a hidden entry is not; the compiled kernel may not look it up."""
+    register_leaf("informative_bernoulli", ["binary"], InformativeBernoulliLeaves)
+    model = GSPN(Schema([Binary("b")]), 2, 2, leaves={"b": "informative_bernoulli"}).double()
+    x = torch.tensor([1.0, 0.0, torch.nan, 1.0] * 10, dtype=torch.float64)[:, None]
+    ring = torch.stack([torch.arange(40), torch.arange(1, 41) % 40])
+    batch = model.collate(Data(x=x, edge_index=ring)).hiding(torch.arange(40)[:, None] % 3 == 0)
+    found = []
+    for kernel in ("fast", "reference"):
+        monkeypatch.setenv("GSPN_KERNEL", kernel)
+        found.append(model(batch).posteriors.detach())
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)

@@ -21,6 +21,8 @@ from gspn.kernels import Climb, Kernel, Levels, Received, register_kernel
 from gspn.kernels.reference import REFERENCE
 from gspn.testing import AggregationCase, AggregationSuite, KernelSuite, LeafCase, LeafSuite, Suite, failures, oracle
 
+pytestmark = pytest.mark.usefixtures("own_registries")
+
 GAUSSIAN = CASES["gaussian in units of the data"]
 
 

@@ -34,8 +34,9 @@ def take_units(families: Sequence[Leaves], scopes: Sequence[tuple[int, ...]], x:
 
 
 def export_leaves(families: Sequence[Leaves], naturals: Sequence[Natural]) -> dict[str | tuple[str, ...], Natural]:
-    """By attribute, or by several that have leaves in common."""
-    return {family.key: family.export(natural) for family, natural in zip(families, naturals, strict=True)}
+    """By attribute, or by several that have leaves in common; copies, also where a family gives what it learns."""
+    exported = ((family.key, family.export(natural)) for family, natural in zip(families, naturals, strict=True))
+    return {key: {name: value.detach().clone() for name, value in own.items()} for key, own in exported}
 
 
 def export_units(families: Sequence[Leaves]) -> dict[str, Tensor]:

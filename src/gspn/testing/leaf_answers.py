@@ -20,7 +20,7 @@ from gspn.circuits.leaves import Natural, message_width
 from gspn.testing.leaf_case import Array, LeafCase, evidence_of
 from gspn.testing.running import Suite
 
-INTEGRAL = 1e-5
+INTEGRAL = 1e-4
 """How exact moments over a grid are asked to be, in deviations."""
 
 QUANTILES = (1e-3, 0.05, 0.3, 0.5, 0.8, 0.999)

@@ -9,7 +9,11 @@ import scipy.special
 import scipy.stats
 import torch
 from numpy.typing import NDArray
-from small_leaves import LEAVES, LEVELS, Case, every_leaf, generator, over_cases, over_dtypes, over_families
+from small_leaves import LEAVES, LEVELS, Case, every_leaf, generator, over_cases, over_dtypes, over_families, univariate
+
+from gspn.attributes import Continuous
+from gspn.circuits.leaves import Rows
+from gspn.circuits.leaves.univariate import sample_rows
 
 SIGNIFICANCE = 1e-4
 """Seeds are fixed, so a test of samples fails only if the code changes; then by chance once in ten thousand."""
@@ -88,3 +92,11 @@ def test_leaves_and_draws_are_independent(case: Case) -> None:
     this_and_the_next = torch.cat([draws[1:], draws[:-1]], dim=1)
     # Correlations of independent columns have deviation 1/√n = 0.01; five of those do not happen by chance.
     assert torch.corrcoef(this_and_the_next.T).fill_diagonal_(0).abs().max() < 0.05
+
+
+def test_rows_that_share_a_parameter_have_draws_of_their_own() -> None:
+    """The first parameter is the same for all rows, the other is each row's."""
+    family = univariate(Continuous("x"), 1, 1)
+    natural = {"scale": torch.full((1, 1), 1e-6), "mean": torch.arange(5.0)[:, None]}
+    drawn = sample_rows(Rows(family, natural), 5, generator())
+    torch.testing.assert_close(drawn, torch.arange(5.0, dtype=torch.float64)[:, None], rtol=0, atol=1e-3)
