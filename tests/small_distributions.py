@@ -19,7 +19,8 @@ from small_leaves import univariate
 from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical, Continuous, Count
-from gspn.circuits.components import components_of
+from gspn.circuits import Rows
+from gspn.circuits.components import Components
 from gspn.circuits.distributions import Mixture, Table, mix
 from gspn.circuits.leaves import GaussianLeaves, UnivariateLeaves
 
@@ -53,7 +54,7 @@ class Case:
 
     def mixture(self, dtype: torch.dtype = torch.float64, weights: Tensor = WEIGHTS) -> Mixture:
         family = self.leaves(dtype)
-        made = mix(components_of(family, family.natural()), weights.log())
+        made = mix(Components([Rows(family, family.natural())]), weights.log())
         assert isinstance(made, Mixture)
         return made
 
@@ -101,7 +102,7 @@ def generator(seed: int = 0) -> torch.Generator:
 def element_table() -> Table:
     family = univariate(ELEMENT, 1, 3).double()
     family.assign({"probs": torch.from_numpy(PROBS)[None]})
-    made = mix(components_of(family, family.natural()), WEIGHTS.log())
+    made = mix(Components([Rows(family, family.natural())]), WEIGHTS.log())
     assert isinstance(made, Table)
     return made
 
@@ -109,7 +110,7 @@ def element_table() -> Table:
 def binary_table() -> Table:
     family = univariate(Binary("aromatic"), 1, 3).double()
     family.assign({"probs": torch.from_numpy(OF_TRUE)[None]})
-    made = mix(components_of(family, family.natural()), WEIGHTS.log())
+    made = mix(Components([Rows(family, family.natural())]), WEIGHTS.log())
     assert isinstance(made, Table)
     return made
 

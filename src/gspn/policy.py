@@ -125,6 +125,8 @@ def hold_out(model: GSPN, dataset: GraphDataset) -> tuple[GraphDataset, GraphDat
             return training, validation
     if isinstance(model, SupervisedGSPN) or int((~dataset.entries().isnan()).sum()) < _ENTRIES_FROM:
         return dataset, None
+    if not held_out_mask(dataset, model.seed, SHARE).any():
+        return dataset, None
     entries = HeldOutEntries(dataset, model.seed)
     return entries.training, entries
 
@@ -138,12 +140,9 @@ class HeldOutEntries:
     """
 
     def __init__(self, dataset: GraphDataset, seed: int, share: float = SHARE) -> None:
-        entries, (graph, vertex) = dataset.entries(), dataset.vertex_keys()
-        drawn = keyed_uniform(seed, _HELD_OUT, graph[:, None], vertex[:, None], torch.arange(entries.shape[1]))
-        mask = (drawn < share) & ~entries.isnan()
-        mask &= _within_reach(entries.masked_fill(mask, torch.nan), entries)
+        mask = held_out_mask(dataset, seed, share)
         if not mask.any():
-            raise InputError("there are too few observed entries to hold some out")
+            raise InputError("no entry can be held out: there are too few, or their columns would be empty")
         self.training = with_missing(dataset, mask)
         """The dataset without the held-out entries"""
         self.count = int(mask.sum())
@@ -156,6 +155,14 @@ class HeldOutEntries:
     def digest(self) -> str:
         # What is learned from has a digest of its own; together they tell what is held out.
         return self._dataset.digest()
+
+
+def held_out_mask(dataset: GraphDataset, seed: int, share: float) -> Tensor:
+    """[N, d] True for a share of the observed entries, but for those that training could not do without."""
+    entries, (graph, vertex) = dataset.entries(), dataset.vertex_keys()
+    drawn = keyed_uniform(seed, _HELD_OUT, graph[:, None], vertex[:, None], torch.arange(entries.shape[1]))
+    mask = (drawn < share) & ~entries.isnan()
+    return mask & _within_reach(entries.masked_fill(mask, torch.nan), entries)
 
 
 def _within_reach(training: Tensor, entries: Tensor) -> Tensor:

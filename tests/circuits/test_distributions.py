@@ -33,7 +33,8 @@ from small_leaves import univariate
 from torch import Tensor
 
 from gspn.attributes import Categorical
-from gspn.circuits.components import components_of
+from gspn.circuits import Rows
+from gspn.circuits.components import Components
 from gspn.circuits.distributions import Distribution, Mixture, Table, mix
 from gspn.circuits.leaves import GaussianLeaves
 from gspn.errors import InputError
@@ -221,7 +222,7 @@ def test_an_answer_does_not_change_with_the_leaves() -> None:
     """A model that is trained anew changes its parameters and its units; what it said before stays said."""
     family = GAUSSIAN.leaves()
     assert isinstance(family, GaussianLeaves)
-    mixture = mix(components_of(family, family.natural()), WEIGHTS.log())
+    mixture = mix(Components([Rows(family, family.natural())]), WEIGHTS.log())
     twin = copy.deepcopy(mixture)
     assert isinstance(mixture, Mixture)
     assert isinstance(twin, Mixture)
@@ -243,7 +244,7 @@ def test_an_answer_does_not_change_with_the_leaves() -> None:
 def test_answers_carry_no_gradients(number: int) -> None:
     attribute = every_distribution()[number].attribute
     family, weights = univariate(attribute, 1, 3), torch.randn(4, 3, requires_grad=True)
-    distribution = mix(components_of(family, family.natural()), torch.log_softmax(weights, 1))
+    distribution = mix(Components([Rows(family, family.natural())]), torch.log_softmax(weights, 1))
     answers = [distribution.log_prob(torch.tensor(1.0)), distribution.sample(2)]
     answers += [distribution.mean, distribution.variance] if isinstance(distribution, Mixture) else [distribution.probs]
     assert not any(answer.requires_grad for answer in answers)
@@ -260,5 +261,5 @@ def test_every_pair_of_rows_has_its_own_weights() -> None:
 def test_a_probability_too_small_for_a_float_has_a_logarithm() -> None:
     family = univariate(Categorical("e", ["a", "b"]), 1, 2)
     natural = {"log_probs": torch.log_softmax(torch.tensor([[[2000.0, 0.0], [1500.0, 0.0]]]).double(), dim=-1)}
-    found = mix(components_of(family, natural), torch.tensor([[0.5, 0.5]]).double().log()).log_prob("b")
+    found = mix(Components([Rows(family, natural)]), torch.tensor([[0.5, 0.5]]).double().log()).log_prob("b")
     torch.testing.assert_close(found, torch.tensor([-1500 + math.log(0.5)], dtype=torch.float64), rtol=1e-12, atol=0)

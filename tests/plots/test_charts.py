@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import gspn
-from gspn.circuits.components import components_of
+from gspn.circuits import Rows
+from gspn.circuits.components import Components
 from gspn.circuits.distributions import Mixture, Table
 from gspn.circuits.leaves import GaussianLeaves
 from gspn.errors import InputError
@@ -34,7 +35,7 @@ def gaussians(means: list[float], deviation: float = 1.0) -> Mixture:
     leaves = GaussianLeaves(gspn.Continuous("charge"), 1, len(means))
     natural = {"mean": torch.tensor([means]), "scale": torch.full((1, len(means)), deviation)}
     weights = torch.full((len(means), len(means)), -1e9).fill_diagonal_(0.0)
-    return Mixture(components_of(leaves, natural), weights)
+    return Mixture(Components([Rows(leaves, natural)]), weights)
 
 
 def test_curves_show_every_number() -> None:

@@ -108,6 +108,10 @@ class TwoModels:
         return torch.float64
 
     @property
+    def reads_out_degree(self) -> bool:
+        return any(member.reads_out_degree for member in self.members)
+
+    @property
     def numbers_per_vertex(self) -> int:
         return sum(member.numbers_per_vertex for member in self.members)
 

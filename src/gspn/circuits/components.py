@@ -8,37 +8,33 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from gspn.attributes import Attribute
-from gspn.circuits.leaves.contract import Rows
-from gspn.circuits.leaves.univariate import UnivariateLeaves, beside_rows, sample_rows
+from gspn.circuits.leaves.contract import Leaves, Natural, Rows, common_length
+from gspn.circuits.leaves.univariate import beside_rows, sample_rows
 from gspn.circuits.mixture_shape import continuous_entropy, continuous_mode, sum_over_counts
+
+F = TypeVar("F", bound=Leaves)
 
 
 class Components:
     """C distributions of one attribute for each of n rows, in double precision; copies, which no training changes."""
 
     def __init__(self, parts: Sequence[Rows]) -> None:
-        self.parts = [
-            Rows(
-                copy.copy(part.family),
-                {name: value.detach().cpu().double().clone() for name, value in part.natural.items()},
-            )
-            for part in parts
-        ]
+        self.parts = [Rows(frozen(part.family), _copied(part.natural)) for part in parts]
 
     @property
     def attribute(self) -> Attribute:
         return self.parts[0].family.attribute
 
     def __getitem__(self, rows: slice | Tensor) -> Components:
-        def taken(value: Tensor) -> Tensor:
-            return value if len(value) == 1 else value[rows]
-
-        return Components([Rows(part.family, {k: taken(v) for k, v in part.natural.items()}) for part in self.parts])
+        taken = copy.copy(self)
+        taken.parts = [part[rows] for part in self.parts]
+        return taken
 
     def log_density(self, x: Tensor) -> Tensor:
         """[n, C] log-densities of x [n]; 0 where it is NaN."""
@@ -94,26 +90,32 @@ class Components:
         return continuous_entropy(weights, self._log_densities, self._breakpoints())
 
     def _joined(self, ask: Callable[[Rows], Tensor]) -> Tensor:
-        """What every part says, side by side; rows are repeated where another part has its own for each."""
-        found = [ask(part) for part in self.parts]
-        most = max(len(one) for one in found)
-        return torch.cat([one.expand(most, -1) for one in found], dim=-1)
+        """What every part says, side by side."""
+        return _side_by_side([ask(part) for part in self.parts])
 
     def _probs(self, values: Tensor) -> Tensor:
         found = [part.family.log_density_of(beside_rows(part.natural), values[:, None]).exp() for part in self.parts]
-        most = max(len(one) for one in found)
-        return torch.cat([one.expand(most, -1, -1) for one in found], dim=-1)
+        return _side_by_side(found)
 
     def _log_densities(self, rows: slice, places: Tensor) -> Tensor:
         own = self[rows].parts
         return torch.cat([p.family.log_density_of(beside_rows(p.natural), places[..., None]) for p in own], dim=-1)
 
     def _breakpoints(self) -> Tensor:
-        found = [part.family.breakpoints(part.natural).flatten(1) for part in self.parts]
-        most = max(len(one) for one in found)
-        return torch.cat([one.expand(most, -1) for one in found], dim=-1).unsqueeze(1)
+        return _side_by_side([part.family.breakpoints(part.natural).flatten(1) for part in self.parts]).unsqueeze(1)
 
 
-def components_of(family: UnivariateLeaves, natural: dict[str, Tensor]) -> Components:
-    """Those of a single family; `natural` has one row for all, or one for each."""
-    return Components([Rows(family, natural)])
+def frozen(family: F) -> F:
+    """A copy of a family that no later training changes; what is learned is in the natural parameters already."""
+    has_more = any(True for _ in family.buffers()) or any(True for _ in family.children())
+    return copy.deepcopy(family) if has_more else copy.copy(family)
+
+
+def _copied(natural: Natural) -> Natural:
+    return {name: value.detach().cpu().double().clone() for name, value in natural.items()}
+
+
+def _side_by_side(found: list[Tensor]) -> Tensor:
+    """[n or 1, …, C] of several parts; rows are repeated where another part has its own for each."""
+    rows = common_length([len(one) for one in found])
+    return torch.cat([one.expand(rows, *one.shape[1:]) for one in found], dim=-1)

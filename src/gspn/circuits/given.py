@@ -6,7 +6,6 @@ From here come the distributions of entries that are not in the evidence, alone 
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical
-from gspn.circuits.components import Components
+from gspn.circuits.components import Components, frozen
 from gspn.circuits.distributions import Distribution, check_draws, encoded, mix, several
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves import Leaves, Natural
@@ -97,12 +96,10 @@ class Given:
         context: Context | None = None,
     ) -> Given:
         doubles = [{name: value.detach().cpu().double().clone() for name, value in one.items()} for one in naturals]
-        # Everything learned is in the natural parameters; what a family keeps beside them, it keeps in plain numbers,
-        # in buffers or in modules of its own.
-        frozen = tuple(copy.deepcopy(f) if [*f.buffers(), *f.children()] else copy.copy(f) for f in families)
+        kept = tuple(frozen(family) for family in families)
         received = None if context is None else context.to(dtype=torch.float64)
         given = evidence.to(dtype=torch.float64)
-        return cls(template, frozen, tuple(doubles), log_prior.detach().cpu().double(), given, received)
+        return cls(template, kept, tuple(doubles), log_prior.detach().cpu().double(), given, received)
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:

@@ -186,11 +186,11 @@ def sum_over_counts(
             f"has a mode and an entropy"
         )
     best, mode, entropy = (torch.zeros(len(weights), dtype=torch.float64) for _ in range(3))
-    at_once = max(1, _NUMBERS_AT_ONCE // max(1, *weights.shape))
+    shared = len(leaf_probs(torch.tensor([float(first)], dtype=torch.float64))) == 1
+    at_once = max(1, _NUMBERS_AT_ONCE // max(1, *(weights.shape if shared else [weights.numel()])))
     for start in range(first, last + 1, at_once):
         values = torch.arange(start, min(start + at_once, last + 1), dtype=torch.float64)
         of_leaves = leaf_probs(values)
-        shared = len(of_leaves) == 1
         probs = weights @ of_leaves[0].T if shared else torch.einsum("nc,nvc->nv", weights, of_leaves)
         highest, place = probs.max(1)
         mode = torch.where(highest > best, values[place], mode)

@@ -12,19 +12,21 @@ FIXED = -1
 """The "epoch" of masks that stay the same in every epoch: those of validation."""
 
 
-def choose_vertices(batch: Batch, rate: float, seed: int, epoch: int) -> Tensor:
-    """[N] True for vertices with something observed, each chosen with probability `rate`."""
+def choose_vertices(batch: Batch, rate: float, seed: int, epoch: int, *, gaps: bool = False) -> Tensor:
+    """[N] True for vertices with something observed, or any where `gaps` count, each chosen with probability `rate`."""
     graph, vertex = batch.vertex_keys()
-    return (keyed_uniform(seed, epoch, graph, vertex, 0) < rate) & batch.observed.any(1)
+    chosen = keyed_uniform(seed, epoch, graph, vertex, 0) < rate
+    return chosen if gaps else chosen & batch.observed.any(1)
 
 
-def hide_entries(batch: Batch, rate: float, seed: int, epoch: int) -> Tensor:
+def hide_entries(batch: Batch, rate: float, seed: int, epoch: int, *, gaps: bool = False) -> Tensor:
     """[N, d] True for entries to hide: half of the chosen vertices hide all, the others a random number of entries.
 
-    Only observed entries are ever hidden. "A random number" is uniform over 1 … the vertex's observed entries.
+    "A random number" is uniform over 1 … the vertex's observed entries, and only these are ever hidden; unless `gaps`
+    are evidence: then missing entries are hidden and asked for like others, or how often they occur would be forgotten.
     """
     graph, vertex = batch.vertex_keys()
-    observed = batch.observed
+    observed = torch.ones_like(batch.observed) if gaps else batch.observed
     present = observed.sum(1)
     hide_all = keyed_uniform(seed, epoch, graph, vertex, 1) < 0.5
     some = 1 + (keyed_uniform(seed, epoch, graph, vertex, 2) * present).long()
@@ -32,4 +34,4 @@ def hide_entries(batch: Batch, rate: float, seed: int, epoch: int) -> Tensor:
     column = torch.arange(observed.shape[1])
     order = keyed_uniform(seed, epoch, graph[:, None], vertex[:, None], 3, column[None, :])
     rank = order.masked_fill(~observed, 2.0).argsort(1).argsort(1)
-    return choose_vertices(batch, rate, seed, epoch)[:, None] & observed & (rank < how_many[:, None])
+    return choose_vertices(batch, rate, seed, epoch, gaps=gaps)[:, None] & observed & (rank < how_many[:, None])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -49,8 +50,12 @@ class Aggregation(nn.Module):
     """The contract; one may have parameters of its own, which are learned and saved with the model.
 
     `forward` gives a prior for every vertex, also for those without an incoming edge, and a context where expectations
-    are sent. It depends on nothing but the messages along a vertex's incoming edges, in whatever order these come.
+    are sent. It depends on nothing but the messages along a vertex's incoming edges, in whatever order these come, and
+    on the senders' out-degrees where `reads_out_degree` says so.
     """
+
+    reads_out_degree: ClassVar[bool] = False
+    """Whether `messages.out_degree` matters: then a new edge changes what its sender tells all its other receivers."""
 
     def __init__(self, num_levels: int, num_edge_types: int, num_sum_units: int, num_states: int) -> None:
         super().__init__()

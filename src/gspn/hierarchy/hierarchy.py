@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -157,7 +157,7 @@ class Hierarchy(nn.Module):
 
     @property
     def families(self) -> list[Leaves]:
-        return [family for family in self.leaves if isinstance(family, Leaves)]
+        return cast(list[Leaves], list(self.leaves))
 
     def prior(self) -> Tensor:
         return torch.softmax(self.raw_prior, dim=-1)
@@ -197,6 +197,7 @@ class Hierarchy(nn.Module):
     def climb(self, evidence: Evidence, batch: Batch, prior: Tensor, transitions: Tensor) -> Climb:
         """What a kernel has to compute: the levels on a batch, given evidence [N, d] of its vertices."""
         known: list[Tensor] = []
+        name = self.aggregation_name
 
         def aggregate(level: int, posterior: Tensor | None, expectation: Tensor | None) -> Received:
             if not known:  # the same for all levels, and not needed by every kernel
@@ -206,9 +207,11 @@ class Hierarchy(nn.Module):
             received: Received = self.aggregation(
                 Messages(posterior, expectation, level, transitions[level - 1], batch, *known)
             )
+            if expectation is not None and received.context is None:
+                lacking = next(family.named() for family in self.families if family.context_width)
+                raise InputError(f"the aggregation '{name}' gives no context, which the leaves of {lacking} depend on")
             return received
 
-        name = self.aggregation_name
         return Climb(
             self.template, self.families, self.naturals(), evidence, prior, transitions, batch, name, aggregate
         )
@@ -225,6 +228,10 @@ class Hierarchy(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         return self.raw_prior.dtype
+
+    @property
+    def reads_out_degree(self) -> bool:
+        return bool(self.aggregation.reads_out_degree)
 
     @property
     def numbers_per_vertex(self) -> int:

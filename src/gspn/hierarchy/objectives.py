@@ -32,7 +32,8 @@ def objective_for(hierarchy: Hierarchy, name: str, mask_rate: float, seed: int) 
     if name == "pseudo":
         return lambda batch, epoch: _pseudo(hierarchy, batch)
     if name == "masked":
-        return lambda batch, epoch: _masked(hierarchy, batch, hide_entries(batch, mask_rate, seed, epoch))
+        gaps = any(family.gaps == "informative" for family in hierarchy.families)
+        return lambda batch, epoch: _masked(hierarchy, batch, hide_entries(batch, mask_rate, seed, epoch, gaps=gaps))
     return lambda batch, epoch: _leave_one_out(hierarchy, batch, choose_vertices(batch, mask_rate, seed, epoch))
 
 

@@ -51,8 +51,10 @@ def check_like(what: str, given: Any, like: Mapping[str, Tensor]) -> dict[str, T
         raise InputError(f"parameters of {what} are {sorted(like)}, got {sorted(map(str, values))}")
     checked = {key: as_numbers(f"'{key}' of {what}", value) for key, value in values.items()}
     for key, value in checked.items():
-        if value.shape != like[key].shape or not bool(torch.isfinite(value).all()):
-            raise InputError(f"'{key}' of {what} must be finite, of shape {list(like[key].shape)}")
+        if value.shape != like[key].shape:
+            raise InputError(f"'{key}' of {what} has shape {list(value.shape)} instead of {list(like[key].shape)}")
+        if not bool(torch.isfinite(value).all()):
+            raise InputError(f"'{key}' of {what} must be finite")
     return checked
 
 

@@ -109,7 +109,8 @@ class Readout(nn.Module):
         if self.head == "circuit":
             families = self.families
             naturals = [family.natural() for family in families]
-            evidence = Evidence(y, torch.isnan(y))  # an absent label is hidden, never missing
+            # Labels are asked for: values put in for hidden entries; an absent one is never a gap.
+            evidence = Evidence(y, torch.ones_like(y, dtype=torch.bool))
             if fast:
                 log_density, number = distinct_inputs(self.template, families, naturals, evidence)
                 return log_mixture(log_prior, log_density[0], number, y)

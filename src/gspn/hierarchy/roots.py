@@ -94,6 +94,8 @@ def log_prob_missing(hierarchy: Hierarchy, batch: Batch, truth: Tensor) -> Tenso
     Only missing entries are read from `truth`; what is missing there as well is summed out. That an entry is missing
     stays in the evidence.
     """
+    device = hierarchy.raw_prior.device
+    batch, truth = batch.to(device), truth.to(device)
     missing = ~batch.observed
     evaluation: Evaluation = hierarchy(replace(batch, hidden=None))
     filled = Evidence(torch.where(missing, truth, batch.x), None, missing)

@@ -21,6 +21,8 @@ _KERNELS = {kernel.name: kernel for kernel in (FAST, REFERENCE)}
 
 def register_kernel(kernel: Kernel) -> None:
     """Make a kernel known, so that GSPN_KERNEL can ask for it; it is never chosen by itself."""
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"register_kernel takes a gspn.kernels.Kernel, got {type(kernel).__name__}")
     if _KERNELS.get(kernel.name, kernel) != kernel:
         raise InputError(f"there is a kernel '{kernel.name}' already; choose another name")
     _KERNELS[kernel.name] = kernel

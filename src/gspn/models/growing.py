@@ -93,8 +93,11 @@ def grow(model: GSPN, mixture: GSPN) -> GSPN:
     shape = fresh["transitions"].shape
     noise = torch.randn(shape, generator=keyed_generator(model.seed, _TRANSITIONS), dtype=torch.float64)
     transitions = torch.softmax(known["prior"].log()[:, None, :] + _NOISE * noise, dim=-1)
-    shortcut = {"shortcut": fresh["shortcut"]} if model.shortcut == "learned" else {}
-    return model.set_parameters({**known, **shortcut, "leaves": leaves, "transitions": transitions})
+    # What the mixture has none of, or of another size, stays as it was built.
+    own = {"shortcut": fresh["shortcut"]} if model.shortcut == "learned" else {}
+    own |= {"aggregation": fresh["aggregation"]} if "aggregation" in fresh else {}
+    of_mixture = {"prior": known["prior"], "units": known["units"]}
+    return model.set_parameters({**of_mixture, **own, "leaves": leaves, "transitions": transitions})
 
 
 def _beside(checkpoint: Path) -> Path:

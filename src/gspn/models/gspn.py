@@ -207,6 +207,8 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
         settings = saving.settings_to_json(self.arguments())
         identity = {name: settings[name] for name in ("template", "shortcut")}
         identity["weights"] = digest(self.hierarchy.state_dict())
+        if "leaves" in settings:
+            identity["leaves"] = settings["leaves"]
         return evaluate_stored(
             self.hierarchy,
             identity,

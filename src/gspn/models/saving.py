@@ -65,10 +65,11 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Constructor arguments as JSON: schema and template by their structure, numbers as plain Python ones."""
     plain: dict[str, Any] = {}
     for name, value in settings.items():
-        if (name == "aggregation" and value == "mean") or (name == "leaves" and value is None):
+        if (name == "aggregation" and value == "mean") or (name == "leaves" and not value):
             continue  # as files were written when there was nothing else
-        if name == "leaves":
-            plain[name] = [[[key] if isinstance(key, str) else list(key), family] for key, family in value.items()]
+        if name == "leaves":  # in one form, however it was written: a checkpoint belongs to the model it is of
+            chosen = sorted(chosen_leaves(settings["schema"], value).items())
+            plain[name] = [[list(names), family] for names, family in chosen]
         elif isinstance(value, Schema):
             plain[name] = value.to_json()
         elif isinstance(value, Attribute):

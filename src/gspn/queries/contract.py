@@ -30,6 +30,10 @@ class Answering(Protocol):
         """Of likelihoods; distributions are in float64."""
 
     @property
+    def reads_out_degree(self) -> bool:
+        """Whether what a vertex sends depends on its number of outgoing edges."""
+
+    @property
     def numbers_per_vertex(self) -> int:
         """How much one pass keeps of a vertex, to bound the memory of a chunk."""
 

@@ -30,7 +30,10 @@ _CHEAP_COPIES, _CHEAP_EDGES = 1_000_000, 10_000_000
 
 @torch.no_grad()
 def score_entries(model: Answering, batch: Batch, vertices: Tensor) -> Tensor:
-    """[len(vertices), d] log P(x_va | v's other observed entries, all other vertices); NaN where x_va is missing."""
+    """[len(vertices), d] log P(x_va | v's other observed entries, all other vertices); NaN where x_va is missing.
+
+    Where gaps are evidence, that the entry is observed is part of what is scored; `conditional` asks for values alone.
+    """
     scores = torch.full((len(vertices), batch.x.shape[1]), torch.nan, dtype=model.dtype)
     for column, observed in enumerate(batch.observed[vertices].unbind(1)):
         rows = observed.nonzero().squeeze(1)

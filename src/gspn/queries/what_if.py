@@ -81,6 +81,10 @@ def what_if(
     everywhere = torch.arange(before.num_vertices)
     old = _roots(model, before, everywhere, leave_one_out).having(scored[0]).log_value()
     # The reach of a change is the same in both versions: a path that ends in common edges starts at a rewired vertex.
+    if model.reads_out_degree:
+        changed = before.out_degree != after.out_degree
+        heard_by = [side.target.long()[changed[side.source.long()]] for side in (before, after)]
+        rewired = torch.cat([rewired, *heard_by])
     affected = _hearing(after, revalued, rewired, model.num_layers)
     new = old.clone()
     new[affected] = _roots(model, after, affected, leave_one_out).having(scored[1][affected]).log_value()

@@ -18,6 +18,8 @@ from gspn.kernels import Received
 class ByDegree(Aggregation):
     """One number κ ≥ 0 for all levels."""
 
+    reads_out_degree = True
+
     def __init__(self, num_levels: int, num_edge_types: int, num_sum_units: int, num_states: int) -> None:
         super().__init__(num_levels, num_edge_types, num_sum_units, num_states)
         self.raw_pull = nn.Parameter(torch.zeros(()))

@@ -36,7 +36,21 @@ class Rows:
 
     family: UnivariateLeaves
     natural: Natural
-    """Each [1, leaves, …] or [n, leaves, …]"""
+    """Each [1, leaves, …] or, where any differs from row to row, each [n, leaves, …]"""
+
+    def __post_init__(self) -> None:
+        rows = common_length([len(value) for value in self.natural.values()])
+        whole = {name: value.expand(rows, *value.shape[1:]) for name, value in self.natural.items()}
+        object.__setattr__(self, "natural", whole)
+
+    def __getitem__(self, rows: slice | Tensor) -> Rows:
+        taken = {name: value if len(value) == 1 else value[rows] for name, value in self.natural.items()}
+        return Rows(self.family, taken)
+
+
+def common_length(lengths: Sequence[int]) -> int:
+    """The number of rows of several things, of which 1 means that all rows share it; it may be 0."""
+    return next((length for length in lengths if length != 1), 1)
 
 
 class Leaves(nn.Module, ABC):
@@ -109,7 +123,10 @@ class Leaves(nn.Module, ABC):
         """
 
     def table(self, natural: Natural) -> Tensor | None:
-        """[levels, K + 1, leaves] log-densities of the K values and of a gap where there are few; None elsewhere."""
+        """[levels, K + 1, leaves] log-densities of the K values, and of an unknown one, where there are few; else None.
+
+        Only asked where gaps are ignorable: hidden and missing are one row.
+        """
         return None
 
     # Learning.
@@ -140,7 +157,7 @@ class Leaves(nn.Module, ABC):
     def log_prior(self, natural: Natural, strength: float) -> Tensor:
         """[levels] log-density of the parameters: that of `strength` pseudo-observations, up to a constant."""
         rows, shares = self.pseudo_observations()
-        log_prob = self.log_prob(natural, Evidence(rows))
+        log_prob = self.log_prob(natural, Evidence(rows.to(next(iter(natural.values())).device)))
         return strength * (shares.to(log_prob)[:, None] * log_prob).sum((1, 2))
 
     def features(self, x: Tensor) -> Tensor | None:

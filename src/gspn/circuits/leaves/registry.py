@@ -50,12 +50,15 @@ def register_leaf(
     context:
         Whether its densities depend on what a vertex receives from the level below.
     """
-    unknown = sorted(set(kinds) - set(KINDS))
     if not isinstance(name, str) or not name:
         raise InputError(f"the name of a leaf family must be a non-empty string, got {name!r}")
-    if not kinds or isinstance(kinds, str) or unknown:
+    if isinstance(kinds, str) or not isinstance(kinds, Collection) or not kinds or not set(kinds) <= set(KINDS):
         raise InputError(f"leaf family '{name}': kinds must be some of {', '.join(KINDS)}, got {kinds!r}")
-    least, most = attributes if isinstance(attributes, tuple) else (attributes, attributes)
+    least, most = attributes if isinstance(attributes, tuple) and len(attributes) == 2 else (attributes, attributes)
+    if type(least) is not int or least < 1 or not (most is None or (type(most) is int and most >= least)):
+        raise InputError(
+            f"leaf family '{name}': attributes must be a number, or the least and the most: {attributes!r}"
+        )
     family = _Family(build, frozenset(kinds), least, most, context)
     if _FAMILIES.get(name, family) != family:
         raise InputError(f"there is a leaf family '{name}' already; choose another name")
@@ -125,9 +128,11 @@ def leaves_for(
     name = family_name(scope, {}) if family is None else family
     check_family(name, scope)
     known = _FAMILIES[name]
-    if known.context:
-        return known.build(scope, num_levels, num_leaves, context_width=context_width)
-    return known.build(scope, num_levels, num_leaves)
+    more = {"context_width": context_width} if known.context else {}
+    found = known.build(scope, num_levels, num_leaves, **more)
+    if not isinstance(found, Leaves) or found.scope != scope:
+        raise InputError(f"leaf family '{name}' was to build Leaves over its attributes, but gave {found!r}")
+    return found
 
 
 def context_width(attributes: Sequence[Attribute]) -> int:

@@ -6,6 +6,7 @@ The elementwise functions (`log_density_of`, `cumulative_of`, the moments) broad
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,8 +20,11 @@ from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves.contract import Leaves, Natural, Rows
 from gspn.circuits.mixture_shape import continuous_entropy, continuous_mode, sum_over_counts
 
-_MOST_COUNTS_SUMMED = 4_096
-"""Up to which E[log(1 + X)] of a count is summed; beyond, its second-order expansion at the mean is as good."""
+_COUNTS_SUMMED, _STEPS = 512, 256
+"""Up to which count E[log(1 + X)] is summed one by one, and how many steps of equal ratio cover the rest."""
+
+_NARROW = 0.05
+"""Squared coefficient of variation below which the expansion of log(1 + X) at the mean is right to 2e-4."""
 
 _QUANTILES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
 """With their mirror images and the median, the places around a leaf of any shape between which it is smooth."""
@@ -139,7 +143,8 @@ class UnivariateLeaves(Leaves):
     def _expected(self, natural: Natural) -> Tensor:
         """[n or 1, leaves, width] the expectation of what would be told."""
         if isinstance(self.attribute, Categorical):
-            codes = torch.arange(len(self.attribute.categories), dtype=torch.float64)
+            device = next(iter(natural.values())).device
+            codes = torch.arange(len(self.attribute.categories), dtype=torch.float64, device=device)
             return torch.stack([self.log_density_of(natural, code[None, None]).exp() for code in codes], dim=-1)
         if self.attribute.kind == "count":
             return self._expected_log(natural)[..., None]
@@ -147,14 +152,21 @@ class UnivariateLeaves(Leaves):
 
     def _expected_log(self, natural: Natural) -> Tensor:
         """[n or 1, leaves] E[log(1 + X)] of counts."""
-        fixed = {name: value.detach() for name, value in natural.items()}
-        last = self.quantile(fixed, 1 - 1e-12).max().item()
-        if last > _MOST_COUNTS_SUMMED:
-            mean, variance = self.mean(natural), self.variance(natural)
-            return torch.log1p(mean) - variance / (2 * (1 + mean).square())
-        counts = torch.arange(last + 1, dtype=torch.float64)
-        probs = self.log_density_of(beside_values(natural), counts[:, None]).exp()
-        return (probs * torch.log1p(counts)[:, None].to(probs)).sum(1)
+        mean, variance = self.mean(natural), self.variance(natural)
+        narrow = (variance < _NARROW * mean.square()) & (mean > _COUNTS_SUMMED)
+        expanded = torch.log1p(mean) - variance / (2 * (1 + mean).square())
+        fixed = {name: value.detach().cpu() for name, value in natural.items()}
+        last = float(self.quantile(fixed, 1 - 1e-12).max())
+        ends = torch.arange(min(last, _COUNTS_SUMMED) + 2, dtype=torch.float64)
+        if last > _COUNTS_SUMMED:
+            further = torch.logspace(math.log10(_COUNTS_SUMMED + 1), math.log10(last + 2), _STEPS, dtype=torch.float64)
+            ends = torch.cat([ends, further.round()]).unique()
+        # A step stands for all counts from its beginning to the next one's; the first ones have a single count each.
+        width = ends.diff().to(mean.device)
+        counts = ends[:-1].to(mean.device) + (width - 1) / 2
+        probs = self.log_density_of(beside_rows(natural), counts[:, None]).double().exp()
+        summed = (probs * (width * torch.log1p(counts))[:, None]).sum(1)
+        return torch.where(narrow, expanded, summed)
 
     # Mixtures of leaves: rows of weights [n, leaves] over the same leaves, or each row over its own.
 
@@ -178,13 +190,13 @@ class UnivariateLeaves(Leaves):
         return torch.stack([self.quantile(natural, q) for q in levels], dim=-1)
 
     def _probs(self, natural: Natural) -> Any:
-        return lambda values: self.log_density_of(beside_values(natural), values[:, None]).exp()
+        return lambda values: self.log_density_of(beside_rows(natural), values[:, None]).exp()
 
     def _log_densities(self, natural: Natural) -> Any:
         def at(rows: slice, places: Tensor) -> Tensor:
             """[rows, P, leaves] at places [rows, P]."""
             own = {name: value if len(value) == 1 else value[rows] for name, value in natural.items()}
-            return self.log_density_of(beside_values(own), places[..., None])
+            return self.log_density_of(beside_rows(own), places[..., None])
 
         return at
 
@@ -210,8 +222,8 @@ class UnivariateLeaves(Leaves):
         x, weights = x[known].double(), weights[known].double()
         if prior > 0:
             rows, shares = self.pseudo_observations()
-            x = torch.cat([x, rows[:, 0]])
-            weights = torch.cat([weights, prior * shares[:, None].expand(-1, self.num_leaves)])
+            x = torch.cat([x, rows[:, 0].to(x)])
+            weights = torch.cat([weights, prior * shares[:, None].expand(-1, self.num_leaves).to(weights)])
         mass = weights.sum(0)
         before = [parameter.detach().clone() for parameter in self.parameters()]
         exported = {key: value.clone() for key, value in self.export(self.natural()).items()}
@@ -228,12 +240,8 @@ class UnivariateLeaves(Leaves):
 
 
 def beside_rows(natural: Natural) -> Natural:
-    """[levels, 1, leaves, …]: a place for rows of values after the levels."""
+    """[levels, 1, leaves, …]: a place for values after the levels, or after the rows where every row has its own."""
     return {name: value.unsqueeze(1) for name, value in natural.items()}
-
-
-beside_values = beside_rows
-"""[n, 1, leaves, …]: a place for several values of each row; the same step with rows in the place of levels."""
 
 
 def sample_rows(rows: Rows, n: int, generator: torch.Generator | None = None) -> Tensor:
