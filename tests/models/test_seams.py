@@ -144,3 +144,32 @@ def test_a_single_row_of_many_columns_is_learned_without_holding_out() -> None:
     row = Data(x=torch.randn(1, 300, dtype=torch.float64), edge_index=torch.empty(2, 0).long())
     dataset = pack([row], schema)
     assert hold_out(model_for(dataset), dataset)[1] is None
+
+
+class ByOutDegree(Aggregation):
+    """Every sender counts by one over its number of outgoing edges."""
+
+    reads_out_degree = True
+
+    def forward(self, messages: Messages) -> Received:
+        source, target = messages.batch.source.long(), messages.target.long()
+        weight = 1 / messages.out_degree.to(messages.posterior.dtype)[source]
+        total = torch.zeros(messages.batch.num_vertices, dtype=weight.dtype).index_add(0, target, weight)
+        told = torch.einsum("nsk,ski->nsi", messages.posterior, messages.transition[0])[source]
+        prior = torch.zeros_like(messages.posterior)
+        prior = prior.index_add(0, target, (weight / total[target])[:, None, None] * told)
+        return Received(torch.where((messages.in_degree == 0)[:, None, None], messages.start, prior))
+
+
+def test_an_edge_changes_what_its_sender_tells_all_others() -> None:
+    """Where out-degrees count, a removed edge is heard beyond the vertex that it led to."""
+    register_aggregation("tests' by out-degree", ByOutDegree)
+    model = GSPN(SCHEMA, 2, 3, aggregation="tests' by out-degree", epochs=3, lr=0.3).double()
+    graph = rings(1, missing=0.0)[0]
+    graph.edge_index = torch.cat([graph.edge_index, torch.tensor([[0, 0, 3], [4, 7, 4]])], dim=1)
+    model.fit([graph], progress=False)
+    answer = model.what_if(graph, {}, remove_edges=[(0, 7)], directed=True)
+    without = graph.clone()
+    without.edge_index = graph.edge_index[:, ~((graph.edge_index[0] == 0) & (graph.edge_index[1] == 7))]
+    torch.testing.assert_close(answer.after, model.log_likelihood(without), rtol=1e-9, atol=1e-9)
+    assert answer.change[4] != 0
