@@ -146,7 +146,7 @@ def test_graphs_are_not_held_out_where_the_others_cannot_do_without() -> None:
 
 
 def test_something_must_be_there_to_hold_out() -> None:
-    with pytest.raises(InputError, match="too few observed entries"):
+    with pytest.raises(InputError, match="no entry can be held out"):
         policy.HeldOutEntries(FEW, seed=0, share=0.0)
 
 

@@ -207,9 +207,6 @@ class Hierarchy(nn.Module):
             received: Received = self.aggregation(
                 Messages(posterior, expectation, level, transitions[level - 1], batch, *known)
             )
-            if expectation is not None and received.context is None:
-                lacking = next(family.named() for family in self.families if family.context_width)
-                raise InputError(f"the aggregation '{name}' gives no context, which the leaves of {lacking} depend on")
             return received
 
         return Climb(

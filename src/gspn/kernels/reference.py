@@ -13,6 +13,7 @@ from gspn.circuits.evidence import Context
 from gspn.circuits.leaves import at_level
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.templates import NaiveBayes, Template, inputs_of
+from gspn.errors import InputError
 from gspn.kernels.contract import Aggregate, Climb, Kernel, Levels, Received
 
 
@@ -42,6 +43,11 @@ def _with_context(climb: Climb) -> Levels:
     for level in range(climb.num_levels):
         naturals = [at_level(natural, level) for natural in climb.naturals]
         received = climb.aggregate(level, posteriors[-1] if level else None, expectation)
+        if level and received.context is None:
+            lacking = next(family.named() for family in families if family.context_width)
+            raise InputError(
+                f"the aggregation '{climb.aggregation}' gives no context, which the leaves of {lacking} depend on"
+            )
         whole = inputs_of(template, families, naturals, climb.evidence, received.context)[0]
         inputs, peak = relative(template, whole)
         log_prior = log_prior_of(received)
