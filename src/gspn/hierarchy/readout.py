@@ -110,7 +110,8 @@ class Readout(nn.Module):
             families = self.families
             naturals = [family.natural() for family in families]
             # Labels are asked for: values put in for hidden entries; an absent one is never a gap.
-            evidence = Evidence(y, torch.ones_like(y, dtype=torch.bool))
+            told_apart = any(family.gaps == "informative" for family in families)
+            evidence = Evidence(y, torch.ones_like(y, dtype=torch.bool) if told_apart else None)
             if fast:
                 log_density, number = distinct_inputs(self.template, families, naturals, evidence)
                 return log_mixture(log_prior, log_density[0], number, y)
