@@ -74,20 +74,31 @@ class Components:
 
     def mode(self, weights: Tensor) -> Tensor:
         """[n] a most likely value of the mixtures with weights [n, C]."""
-        if len(self.parts) == 1:
-            return self.parts[0].family.mixture_mode(self.parts[0].natural, weights)
+        first = self.parts[0]
+        quick = first.family.mixture_mode(first.natural, weights) if self._one_for_all else None
+        if quick is not None:
+            return quick
         if self.attribute.kind == "count":
             of_leaves = self._joined(lambda part: part.family.mode(part.natural))
-            return sum_over_counts(weights, self._probs, int(of_leaves.min()), int(of_leaves.max()))[0]
+            low, high = (int(end) for end in of_leaves.aminmax()) if of_leaves.numel() else (0, 0)
+            return sum_over_counts(weights, self._probs, low, high)[0]
         return continuous_mode(weights, self._log_densities, self._breakpoints())
 
     def entropy(self, weights: Tensor) -> Tensor:
-        """[n] entropy of the mixtures with weights [n, C]."""
-        if len(self.parts) == 1:
-            return self.parts[0].family.mixture_entropy(self.parts[0].natural, weights)
+        """[n] entropy of the mixtures with weights [n, C] in nats; differential where the attribute is continuous."""
+        first = self.parts[0]
+        quick = first.family.mixture_entropy(first.natural, weights) if self._one_for_all else None
+        if quick is not None:
+            return quick
         if self.attribute.kind == "count":
-            return sum_over_counts(weights, self._probs, 0, int(self.quantile(1 - 1e-15).max()))[1]
+            last = self.quantile(1 - 1e-15)
+            return sum_over_counts(weights, self._probs, 0, int(last.max()) if last.numel() else 0)[1]
         return continuous_entropy(weights, self._log_densities, self._breakpoints())
+
+    @property
+    def _one_for_all(self) -> bool:
+        """Whether all rows share the leaves of a single family."""
+        return len(self.parts) == 1 and self.parts[0].shared
 
     def _joined(self, ask: Callable[[Rows], Tensor]) -> Tensor:
         """What every part says, side by side."""

@@ -7,6 +7,7 @@ context. What is done with these is the template's and the leaves' business.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -46,7 +47,7 @@ class Messages:
         return self.batch.out_degree
 
 
-class Aggregation(nn.Module):
+class Aggregation(nn.Module, ABC):
     """The contract; one may have parameters of its own, which are learned and saved with the model.
 
     `forward` gives a prior for every vertex, also for those without an incoming edge, and a context where expectations
@@ -60,8 +61,9 @@ class Aggregation(nn.Module):
     def __init__(self, num_levels: int, num_edge_types: int, num_sum_units: int, num_states: int) -> None:
         super().__init__()
 
+    @abstractmethod
     def forward(self, messages: Messages) -> Received:
-        raise NotImplementedError
+        """What every vertex makes of the messages that reach it."""
 
     def start(self, generator: torch.Generator) -> None:
         """Set the parameters to where learning starts; for those that have any."""

@@ -43,6 +43,11 @@ class Rows:
         whole = {name: value.expand(rows, *value.shape[1:]) for name, value in self.natural.items()}
         object.__setattr__(self, "natural", whole)
 
+    @property
+    def shared(self) -> bool:
+        """Whether all rows have the same distributions."""
+        return len(next(iter(self.natural.values()))) == 1
+
     def __getitem__(self, rows: slice | Tensor) -> Rows:
         taken = {name: value if len(value) == 1 else value[rows] for name, value in self.natural.items()}
         return Rows(self.family, taken)

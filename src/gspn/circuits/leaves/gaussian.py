@@ -105,15 +105,11 @@ class GaussianLeaves(UnivariateLeaves):
                 self.raw_mean[:, m] = mean
                 self.raw_scale[:, m] = inverse_softplus(std - self.attribute.floor)
 
-    def mixture_mode(self, natural: Natural, weights: Tensor) -> Tensor:
-        mean, std = self.mean(natural), self.variance(natural).sqrt()
-        # Leaves that all rows share allow a grid that they share, too.
-        return gaussian_mode(weights, mean[0], std[0]) if len(mean) == 1 else super().mixture_mode(natural, weights)
+    def mixture_mode(self, natural: Natural, weights: Tensor) -> Tensor | None:
+        return gaussian_mode(weights, self.mean(natural)[0], self.variance(natural)[0].sqrt())
 
-    def mixture_entropy(self, natural: Natural, weights: Tensor) -> Tensor:
-        mean, std = self.mean(natural), self.variance(natural).sqrt()
-        shared = len(mean) == 1
-        return gaussian_entropy(weights, mean[0], std[0]) if shared else super().mixture_entropy(natural, weights)
+    def mixture_entropy(self, natural: Natural, weights: Tensor) -> Tensor | None:
+        return gaussian_entropy(weights, self.mean(natural)[0], self.variance(natural)[0].sqrt())
 
     def breakpoints(self, natural: Natural) -> Tensor:
         mean, std = self.mean(natural), self.variance(natural).sqrt()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +17,6 @@ from torch.nn.functional import one_hot
 from gspn.attributes import Attribute, Categorical
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves.contract import Leaves, Natural, Rows
-from gspn.circuits.mixture_shape import continuous_entropy, continuous_mode, sum_over_counts
 
 _COUNTS_SUMMED, _STEPS = 512, 256
 """Up to which count E[log(1 + X)] is summed one by one, and how many steps of equal ratio cover the rest."""
@@ -90,9 +88,13 @@ class UnivariateLeaves(Leaves):
 
     def log_density(self, natural: Natural, x: Tensor) -> Tensor:
         """[levels, n, leaves] log-densities of a column; 0 where it is NaN, which marginalises the attribute."""
+        return self._log_density(beside_rows(natural), x)
+
+    def _log_density(self, natural: Natural, x: Tensor) -> Tensor:
+        """The same from parameters that have a place for rows, or a row each."""
         missing = torch.isnan(x)
         # A valid stand-in instead of NaN: the gradient of a discarded branch must be finite too.
-        log_density = self.log_density_of(beside_rows(natural), x.masked_fill(missing, 0.0)[:, None])
+        log_density = self.log_density_of(natural, x.masked_fill(missing, 0.0)[:, None])
         return log_density.masked_fill(missing[None, :, None], 0.0)
 
     def cumulative(self, natural: Natural, x: Tensor) -> Tensor:
@@ -103,9 +105,8 @@ class UnivariateLeaves(Leaves):
         x = evidence.x.squeeze(1)
         if context is None or not self.context_width:
             return self.log_density(natural, x)
-        missing = torch.isnan(x)
-        log_density = self.log_density_of(self.regress(natural, context), x.masked_fill(missing, 0.0)[:, None])
-        return log_density.masked_fill(missing[:, None], 0.0).unsqueeze(0)
+        of_rows = self.regress(natural, context)
+        return self._log_density({name: value.unsqueeze(0) for name, value in of_rows.items()}, x)
 
     def conditional(self, natural: Natural, column: int, evidence: Evidence, context: Context | None = None) -> Rows:
         return Rows(self, natural if context is None or not self.context_width else self.regress(natural, context))
@@ -168,37 +169,21 @@ class UnivariateLeaves(Leaves):
         summed = (probs * (width * torch.log1p(counts))[:, None]).sum(1)
         return torch.where(narrow, expanded, summed)
 
-    # Mixtures of leaves: rows of weights [n, leaves] over the same leaves, or each row over its own.
+    # Mixtures of leaves: weights [n, leaves] over leaves that all rows share. What has no formula is searched and
+    # integrated for any leaves (`circuits.components`); a family may know a quicker way.
 
-    def mixture_mode(self, natural: Natural, weights: Tensor) -> Tensor:
-        """[n] a most likely value of each mixture."""
-        if self.attribute.kind == "count":
-            of_leaves = self.mode(natural)
-            return sum_over_counts(weights, self._probs(natural), int(of_leaves.min()), int(of_leaves.max()))[0]
-        return continuous_mode(weights, self._log_densities(natural), self.breakpoints(natural))
+    def mixture_mode(self, natural: Natural, weights: Tensor) -> Tensor | None:
+        """[n] a most likely value of each mixture, where the family finds it faster than a search; else None."""
+        return None
 
-    def mixture_entropy(self, natural: Natural, weights: Tensor) -> Tensor:
-        """[n] entropy of each mixture in nats; differential where the attribute is continuous."""
-        if self.attribute.kind == "count":
-            last = int(self.quantile(natural, 1 - 1e-15).max())
-            return sum_over_counts(weights, self._probs(natural), 0, last)[1]
-        return continuous_entropy(weights, self._log_densities(natural), self.breakpoints(natural))
+    def mixture_entropy(self, natural: Natural, weights: Tensor) -> Tensor | None:
+        """[n] entropy of each mixture in nats, where the family finds it faster than by quadrature; else None."""
+        return None
 
     def breakpoints(self, natural: Natural) -> Tensor:
         """[n or 1, leaves, B] places between which every leaf's density is smooth; almost nothing lies outside."""
         levels = (*_QUANTILES, 0.5, *(1 - q for q in reversed(_QUANTILES)))
         return torch.stack([self.quantile(natural, q) for q in levels], dim=-1)
-
-    def _probs(self, natural: Natural) -> Any:
-        return lambda values: self.log_density_of(beside_rows(natural), values[:, None]).exp()
-
-    def _log_densities(self, natural: Natural) -> Any:
-        def at(rows: slice, places: Tensor) -> Tensor:
-            """[rows, P, leaves] at places [rows, P]."""
-            own = {name: value if len(value) == 1 else value[rows] for name, value in natural.items()}
-            return self.log_density_of(beside_rows(own), places[..., None])
-
-        return at
 
     # Learning.
 
@@ -246,7 +231,6 @@ def beside_rows(natural: Natural) -> Natural:
 
 def sample_rows(rows: Rows, n: int, generator: torch.Generator | None = None) -> Tensor:
     """[n, leaves] a draw of every leaf for each of n rows."""
-    shared = all(len(value) == 1 for value in rows.natural.values())
-    if shared:
+    if rows.shared:
         return rows.family.sample(rows.natural, n, generator)[:, 0]
     return rows.family.sample(rows.natural, 1, generator)[0]
