@@ -182,7 +182,7 @@ def forgetful(climb: Climb) -> Levels:
         said = posterior, expectation, level, first[level - 1], batch, start, batch.target, batch.in_degree
         return Mean(0, 0, 0, 0).forward(Messages(*said))
 
-    return REFERENCE.climb(replace(climb, aggregate=without_types))
+    return REFERENCE.climb(climb._replace(aggregate=without_types))
 
 
 def test_a_kernel_that_forgets_edge_types() -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
 from gspn.graphs.masks import choose_vertices, hide_entries
 from gspn.hierarchy.hierarchy import Hierarchy
@@ -32,7 +33,7 @@ def objective_for(hierarchy: Hierarchy, name: str, mask_rate: float, seed: int) 
     if name == "pseudo":
         return lambda batch, epoch: _pseudo(hierarchy, batch)
     if name == "masked":
-        gaps = any(family.gaps == "informative" for family in hierarchy.families)
+        gaps = gaps_are_evidence(hierarchy.families)
         return lambda batch, epoch: _masked(hierarchy, batch, hide_entries(batch, mask_rate, seed, epoch, gaps=gaps))
     return lambda batch, epoch: _leave_one_out(hierarchy, batch, choose_vertices(batch, mask_rate, seed, epoch))
 

@@ -22,7 +22,7 @@ from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import Leaves, leaves_for
 from gspn.circuits.leaves.contract import as_mapping
 from gspn.circuits.numerics import log_weight
-from gspn.circuits.templates import NaiveBayes, inputs_of
+from gspn.circuits.templates import NaiveBayes, gaps_are_evidence, inputs_of
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
@@ -110,8 +110,8 @@ class Readout(nn.Module):
             families = self.families
             naturals = [family.natural() for family in families]
             # Labels are asked for: values put in for hidden entries; an absent one is never a gap.
-            told_apart = any(family.gaps == "informative" for family in families)
-            evidence = Evidence(y, torch.ones_like(y, dtype=torch.bool) if told_apart else None)
+            asked = torch.ones_like(y, dtype=torch.bool) if gaps_are_evidence(families) else None
+            evidence = Evidence(y, asked)
             if fast:
                 log_density, number = distinct_inputs(self.template, families, naturals, evidence)
                 return log_mixture(log_prior, log_density[0], number, y)

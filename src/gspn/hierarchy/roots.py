@@ -16,6 +16,7 @@ from torch import Tensor
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.given import Given
 from gspn.circuits.leaves import at_level
+from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
 from gspn.graphs.echoes import echo_free
 
@@ -51,8 +52,8 @@ def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tenso
     over the graph as it is answers for all vertices; the others get private copies.
     """
     # What is asked for leaves the evidence with its gap, which would otherwise be heard inside the tree.
-    informative = any(family.gaps == "informative" for family in hierarchy.families)
-    private = (hidden if informative else hidden & batch.observed[vertices]).any(1) & (hierarchy.num_layers > 1)
+    heard = hidden if gaps_are_evidence(hierarchy.families) else hidden & batch.observed[vertices]
+    private = heard.any(1) & (hierarchy.num_layers > 1)
     if int((~private).sum()) < _FEW * batch.num_vertices:
         private = torch.ones_like(private)
     pieces = []

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.leaves import Leaves, Natural
-from gspn.circuits.templates import NaiveBayes, inputs_of
+from gspn.circuits.templates import NaiveBayes, gaps_are_evidence, inputs_of
 from gspn.graphs.assembly import compiled
 
 
@@ -27,7 +27,7 @@ def distinct_inputs(
     None: one row for every row of the evidence, in order.
     """
     x = evidence.x
-    alike = all(family.gaps == "ignorable" for family in families)  # hidden or missing, it is the same to these
+    alike = not gaps_are_evidence(families)  # hidden or missing, it is the same to these
     if alike and len(families) == 1 and (table := families[0].table(naturals[0])) is not None:
         # The rows of a table are all that can occur: there is nothing to search for, or to look up.
         values = table.shape[1]
