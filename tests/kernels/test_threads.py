@@ -14,7 +14,7 @@ from small_graphs import EVERY_KIND, draw_graphs
 from small_models import random_model, values_and_gradients
 
 from gspn import GSPN
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 from gspn.graphs.batch import Batch
 from gspn.kernels.compiled import threads
 from gspn.kernels.compiled.threads import Team, parts, side_by_side, team

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gspn.attributes import FloatArray
+from gspn.compiling import compiled
 from gspn.graphs import Batch
-from gspn.graphs.assembly import compiled
 
 
 @compiled

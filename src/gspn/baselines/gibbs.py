@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import FloatArray
 from gspn.baselines.evidence import Column
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 
 Integers = NDArray[np.int64]
 

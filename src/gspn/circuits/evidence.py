@@ -71,13 +71,17 @@ class Context:
     """What rows have received from the level below, for leaves that depend on it."""
 
     mean: Tensor
-    """[n, D] aggregated expectations of the neighbours' entries; 0 where `present` is False"""
+    """[n, D] aggregated expectations of the neighbours' entries, relative to what is usual; 0 where not `present`"""
     present: Tensor
     """[n] False where nothing was received: the row has no incoming edge"""
+    covariance: Tensor | None = None
+    """[n, D, D] how uncertain these expectations are, as far as it is to be taken into account; None: not at all"""
 
     def __getitem__(self, rows: slice | Tensor) -> Context:
-        return Context(self.mean[rows], self.present[rows])
+        own = None if self.covariance is None else self.covariance[rows]
+        return Context(self.mean[rows], self.present[rows], own)
 
     def to(self, *, dtype: torch.dtype) -> Context:
         """A copy without gradients, on the CPU."""
-        return Context(self.mean.detach().cpu().to(dtype), self.present.detach().cpu())
+        own = None if self.covariance is None else self.covariance.detach().cpu().to(dtype)
+        return Context(self.mean.detach().cpu().to(dtype), self.present.detach().cpu(), own)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gspn.graphs.assembly import Integers, compiled
+from gspn.compiling import compiled
+from gspn.graphs.assembly import Integers
 
 
 @compiled

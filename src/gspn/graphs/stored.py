@@ -26,8 +26,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gspn.attributes import Schema
+from gspn.compiling import compiled
 from gspn.errors import InputError
-from gspn.graphs.assembly import compiled
 from gspn.graphs.memory import parse_memory, rows_within
 from gspn.graphs.storage import digest_file, make_lasting, map_array
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 from gspn.graphs.batch import Batch
 
 _WORK = 16

@@ -16,7 +16,7 @@ from gspn.circuits.given import Given
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import Leaves, Natural, at_level, with_level
 from gspn.circuits.leaves.contract import as_mapping, as_numbers
-from gspn.circuits.leaves.registry import context_width, family_name, has_context, leaves_for
+from gspn.circuits.leaves.registry import context_width, family_name, leaves_for, needs_context
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.structure import Unit
 from gspn.circuits.templates import Template, compile_template, inputs_of, silent
@@ -133,7 +133,7 @@ class Hierarchy(nn.Module):
         for scope, count in zip(self.template.scopes, self.template.leaf_counts, strict=True):
             attributes = [schema[column] for column in scope]
             family = family_name(attributes, chosen)
-            width = context_width(list(schema)) if has_context(family) else 0
+            width = context_width(list(schema)) if needs_context(family) else 0
             self.leaves.append(leaves_for(attributes, own_levels, count, family=family, context_width=width))
         self.aggregation = aggregation_named(aggregation)(num_layers, num_edge_types, sums, num_states)
         self.aggregation_name = aggregation

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from gspn.attributes import Binary, Categorical, Schema
-from gspn.circuits.leaves.registry import check_family, family_name, has_context
+from gspn.circuits.leaves.registry import check_family, family_name, needs_context
 from gspn.circuits.structure import Leaf, Unit, walk
 from gspn.circuits.validity import check_circuit
 from gspn.errors import InputError
@@ -110,7 +110,7 @@ def check_readout(target: Any, num_graph_states: Any, pooling: Any, target_level
     check_choice("target_level", target_level, ("graph", "vertex"))
     check_choice("head", head, ("circuit", "linear"))
     for attribute in targets:
-        if head == "circuit" and has_context(attribute.distribution):
+        if head == "circuit" and needs_context(attribute.distribution):
             raise InputError(
                 f"target '{attribute.name}': leaves '{attribute.distribution}' depend on a context, which targets lack"
             )

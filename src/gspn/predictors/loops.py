@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 
 Integers = NDArray[np.int64]
 Floats = NDArray[Any]

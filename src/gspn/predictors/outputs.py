@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Binary, Categorical, Continuous, FloatArray
+from gspn.compiling import compiled
 from gspn.errors import InputError
-from gspn.graphs.assembly import compiled
 from gspn.scores import score
 from gspn.targets import Target, all_binary, target_schema
 

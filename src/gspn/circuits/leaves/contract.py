@@ -69,6 +69,8 @@ class Leaves(nn.Module, ABC):
     """Names of the parameters in `export` and `assign`."""
     gaps: ClassVar[Literal["ignorable", "informative"]] = "ignorable"
     """Whether a missing entry says nothing, or is evidence of its own. A hidden one never is."""
+    penalised: bool = False
+    """Whether `log_prior` says something even without pseudo-observations: of slopes, or of how leaves differ."""
 
     def __init__(self, scope: Sequence[Attribute], num_levels: int, num_leaves: int, *, context_width: int = 0) -> None:
         super().__init__()
@@ -127,6 +129,14 @@ class Leaves(nn.Module, ABC):
         Known entries as they are, others by their conditional expectation. `natural` has a single level.
         """
 
+    def uncertainty(self, natural: Natural, weights: Tensor, evidence: Evidence, context: Context | None) -> Tensor:
+        """[n, W, W] covariance of what `expectation` tells, attribute after attribute, averaged over the leaves.
+
+        Within the leaves alone, with weights [n, leaves]; 0 where entries are known. `natural` has a single level. For
+        models that take into account how uncertain a context is.
+        """
+        raise InputError(f"leaves of {self.named()} ({type(self).__name__}) know no uncertainty of what they expect")
+
     def table(self, natural: Natural) -> Tensor | None:
         """[levels, K + 1, leaves] log-densities of the K values, and of an unknown one, where there are few; else None.
 
@@ -152,7 +162,8 @@ class Leaves(nn.Module, ABC):
     ) -> None:
         """Set a level to the weighted estimate of EM: the maximum of Σ weights · log_prob + `log_prior(…, prior)`.
 
-        `weights` is [n, leaves]. A leaf without any weight keeps what it has.
+        `weights` is [n, leaves]. A leaf without any weight keeps what it has. Where there is no formula: a step that
+        does not lower it (generalised EM).
         """
 
     def pseudo_observations(self) -> tuple[Tensor, Tensor]:
@@ -160,7 +171,10 @@ class Leaves(nn.Module, ABC):
         raise InputError(f"{type(self).__name__} of {self.named()} have no prior")
 
     def log_prior(self, natural: Natural, strength: float) -> Tensor:
-        """[levels] log-density of the parameters: that of `strength` pseudo-observations, up to a constant."""
+        """[levels] log-density of the parameters: that of `strength` pseudo-observations, up to a constant.
+
+        With it goes what a family holds against its parameters in any case (`penalised`).
+        """
         rows, shares = self.pseudo_observations()
         log_prob = self.log_prob(natural, Evidence(rows.to(next(iter(natural.values())).device)))
         return strength * (shares.to(log_prob)[:, None] * log_prob).sum((1, 2))

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from gspn.attributes import DISTRIBUTIONS, KINDS, Attribute
 from gspn.circuits.leaves.contract import Leaves, message_width
 from gspn.errors import InputError
+
+Dependence: TypeAlias = bool | Literal["optional"]
+"""Whether densities of a family depend on a context: never, always, or where a model says so."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class _Family:
     kinds: frozenset[str]
     least: int
     most: int | None
-    context: bool
+    context: Dependence
 
 
 _FAMILIES: dict[str, _Family] = {}
@@ -32,7 +36,7 @@ def register_leaf(
     build: Callable[..., Leaves],
     *,
     attributes: int | tuple[int, int | None] = 1,
-    context: bool = False,
+    context: Dependence = False,
 ) -> None:
     """Make a leaf family known under a name, by which attributes, models and saved files refer to it.
 
@@ -48,7 +52,9 @@ def register_leaf(
     attributes:
         Over how many attributes a leaf is: a number, or the least and the most (None: no end).
     context:
-        Whether its densities depend on what a vertex receives from the level below.
+        Whether its densities depend on what a vertex receives from the level below: False, True, or "optional": where
+        a model has a context. Then `build` is also told, as `tied_slopes`, whether all leaves of a level share how they
+        depend on it.
     """
     if not isinstance(name, str) or not name:
         raise InputError(f"the name of a leaf family must be a non-empty string, got {name!r}")
@@ -74,8 +80,14 @@ def families() -> list[str]:
     return sorted(_FAMILIES)
 
 
-def has_context(name: str) -> bool:
-    return find_family(name).context
+def needs_context(name: str) -> bool:
+    """Whether the family cannot do without a context."""
+    return find_family(name).context is True
+
+
+def takes_context(name: str) -> bool:
+    """Whether the family can depend on a context."""
+    return find_family(name).context is not False
 
 
 def find_family(name: str) -> _Family:
@@ -122,13 +134,21 @@ def leaves_for(
     *,
     family: str | None = None,
     context_width: int = 0,
+    tied_slopes: bool = True,
 ) -> Leaves:
-    """The leaves of a family (by default the attribute's own) over one or several attributes."""
+    """The leaves of a family (by default the attribute's own) over one or several attributes.
+
+    `context_width` is for families that can depend on a context; 0 means none.
+    """
     scope = tuple(attribute) if isinstance(attribute, Sequence) else (attribute,)
     name = family_name(scope, {}) if family is None else family
     check_family(name, scope)
     known = _FAMILIES[name]
-    more = {"context_width": context_width} if known.context else {}
+    more: dict[str, int | bool] = {}
+    if known.context is True or (known.context == "optional" and context_width):
+        more["context_width"] = context_width
+    if known.context == "optional" and context_width:
+        more["tied_slopes"] = tied_slopes
     found = known.build(scope, num_levels, num_leaves, **more)
     if not isinstance(found, Leaves) or found.scope != scope:
         raise InputError(f"leaf family '{name}' was to build Leaves over its attributes, but gave {found!r}")

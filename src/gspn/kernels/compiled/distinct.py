@@ -16,7 +16,7 @@ from torch import Tensor
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.leaves import Leaves, Natural
 from gspn.circuits.templates import NaiveBayes, gaps_are_evidence, inputs_of
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 
 
 def distinct_inputs(

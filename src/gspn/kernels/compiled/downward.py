@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 from gspn.kernels.compiled.alike import Rows
 from gspn.kernels.compiled.lanes import WIDTH, item, load, spread, store
 from gspn.kernels.compiled.layout import Plan, Sizes, add_up, pad, transpose

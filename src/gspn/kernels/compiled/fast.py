@@ -17,7 +17,7 @@ from numba.core import event
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 from gspn.graphs.batch import Batch
 from gspn.kernels.compiled.alike import Rows, rows_alike, rows_alone
 from gspn.kernels.compiled.downward import Given, downward

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 from gspn.kernels.compiled.alike import Rows
 from gspn.kernels.compiled.lanes import WIDTH, exp_negative, fill, larger, largest, load, store
 from gspn.kernels.compiled.threads import Team, parts, side_by_side

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 from gspn.kernels.compiled.lanes import WIDTH, exp_negative, fill, larger, largest, load, store, total
 from gspn.kernels.compiled.once import once_differentiable
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 from gspn.kernels.compiled.lanes import WIDTH, fill, load, store, total
 from gspn.kernels.compiled.rows import part
 

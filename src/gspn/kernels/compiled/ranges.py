@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 from gspn.kernels.compiled.lanes import item
 from gspn.kernels.compiled.posterior import log_of, posterior
 from gspn.kernels.compiled.rows import TILE, copy_row, gather, multiply

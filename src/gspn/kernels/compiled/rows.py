@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 from gspn.kernels.compiled.lanes import WIDTH, fill, item, load, spread, store
 from gspn.kernels.contract import LONG_SUM
 

@@ -21,7 +21,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic as numba_intrinsic
 
-from gspn.graphs.assembly import compiled
+from gspn.compiling import compiled
 
 intrinsic: Callable[[Any], Any] = numba_intrinsic  # whose callers give no typing context
 
