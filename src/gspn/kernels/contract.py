@@ -17,9 +17,6 @@ from gspn.circuits.leaves import Leaves, Natural
 from gspn.circuits.templates import Template
 from gspn.graphs.batch import Batch
 
-VARIABLE = "GSPN_KERNEL"
-"""The environment variable that asks for a kernel by name."""
-
 LONG_SUM = 1024
 """In-degree beyond which float32 sums of posteriors would lose digits: a sum of a million terms of 0.05 stalls."""
 

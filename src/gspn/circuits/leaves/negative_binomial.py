@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import scipy.stats
 import torch
@@ -34,7 +33,7 @@ _SECTIONS = 80
 class NegativeBinomialLeaves(CountLeaves):
     """Negative binomial distributions; `natural` holds log_mean and dispersion."""
 
-    exported: ClassVar[tuple[str, ...]] = ("mean", "dispersion")
+    exported = ("mean", "dispersion")
 
     def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
         super().__init__(attribute, num_levels, num_leaves)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import scipy.stats
 import torch
@@ -45,7 +44,7 @@ class CountLeaves(UnivariateLeaves):
 class PoissonLeaves(CountLeaves):
     """Poisson distributions; `natural` holds log_rate."""
 
-    exported: ClassVar[tuple[str, ...]] = ("rate",)
+    exported = ("rate",)
 
     def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
         super().__init__(attribute, num_levels, num_leaves)

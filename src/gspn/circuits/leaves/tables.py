@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -87,7 +86,7 @@ def _frequencies(values: Tensor, size: int) -> Tensor:
 class CategoricalLeaves(TableLeaves):
     """Categorical distributions over the attribute's codes."""
 
-    exported: ClassVar[tuple[str, ...]] = ("probs",)
+    exported = ("probs",)
     attribute: Categorical
 
     def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
@@ -132,7 +131,7 @@ class CategoricalLeaves(TableLeaves):
 class BernoulliLeaves(TableLeaves):
     """Bernoulli distributions, learned as one logit."""
 
-    exported: ClassVar[tuple[str, ...]] = ("probs",)
+    exported = ("probs",)
     attribute: Binary
 
     def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
