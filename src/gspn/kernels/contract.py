@@ -33,8 +33,17 @@ class Received:
     """[N, S, C] the logarithm of the prior, where an aggregation has it to more digits"""
 
 
-Aggregate: TypeAlias = Callable[[int, Tensor | None, Tensor | None], Received]
-"""(level, posteriors [N, S, C] and expectations [N, D] or None of the level below) → what the vertices receive.
+class Told(NamedTuple):
+    """What vertices expect of their own entries, which their receivers hear."""
+
+    mean: Tensor
+    """[N, D]"""
+    covariance: Tensor | None = None
+    """[N, D, D] how uncertain it is, where that matters"""
+
+
+Aggregate: TypeAlias = Callable[[int, Tensor | None, Told | None], Received]
+"""(level, posteriors [N, S, C] and what is told, or None, of the level below) → what the vertices receive.
 
 At level 0, below which nothing is: the prior of level 0.
 """
@@ -57,6 +66,10 @@ class Climb(NamedTuple):
     aggregation: str
     """The name of what aggregates messages"""
     aggregate: Aggregate
+    alone: Tensor | None = None
+    """[N] True where level 0 answers for a vertex, which receives nothing; None: nowhere"""
+    uncertain: bool = False
+    """Whether it matters how uncertain the context is"""
 
     @property
     def num_levels(self) -> int:

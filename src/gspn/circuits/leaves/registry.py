@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gspn.attributes import DISTRIBUTIONS, KINDS, Attribute
+from gspn.attributes import DISTRIBUTIONS, KINDS, Attribute, Schema
 from gspn.circuits.leaves.contract import Leaves, message_width
+from gspn.circuits.structure import Leaf, Unit, walk
 from gspn.errors import InputError
 
 Dependence: TypeAlias = bool | Literal["optional"]
@@ -125,6 +126,25 @@ def family_name(scope: Sequence[Attribute], chosen: Mapping[tuple[str, ...], str
         return scope[0].distribution
     listed = ", ".join(map(repr, names))
     raise InputError(f"no leaf family is named for the attributes {listed} together: leaves={{({listed}): NAME}}")
+
+
+def correlated_scopes(
+    schema: Schema, structure: Unit | None, chosen: Mapping[tuple[str, ...], str], covariance: str
+) -> dict[tuple[str, ...], str]:
+    """The chosen families, and those of correlated Gaussians for all other continuous attributes.
+
+    Naive Bayes has one leaf over all of them, a circuit one over each of its scopes that has no other attributes.
+    """
+    family, taken = f"{covariance}_gaussian", {name for names in chosen for name in names}
+    plain = {attribute.name for attribute in schema if attribute.distribution == "gaussian"}
+    if structure is None:
+        scopes = [tuple(name for name in schema.names if name in plain - taken)]
+    else:
+        leaves = {
+            tuple(sorted(unit.attributes, key=schema.index)) for unit in walk(structure) if isinstance(unit, Leaf)
+        }
+        scopes = [names for names in sorted(leaves) if names not in chosen and plain.issuperset(names)]
+    return {**chosen, **{names: family for names in scopes if names}}
 
 
 def leaves_for(
