@@ -261,6 +261,19 @@ class Hierarchy(nn.Module):
     # What questions need (`queries.contract.Answering`).
 
     @property
+    def reach(self) -> int:
+        """How many steps away a vertex can be and still be heard by a root."""
+        return (self.num_layers - 1) * (2 if getattr(self, "context", None) == "two_hops" else 1)
+
+    @property
+    def longest_echo(self) -> int:
+        """How many steps a closed walk can have that brings a root its own echo.
+
+        As many as it hears, but with two levels one, a self-loop: two hops never come from the vertex itself.
+        """
+        return 1 if self.num_layers == 2 else self.reach
+
+    @property
     def dtype(self) -> torch.dtype:
         return self.raw_prior.dtype
 

@@ -40,7 +40,7 @@ def leave_one_out(
     """
     if hidden is None:
         hidden = torch.ones(len(roots), batch.x.shape[1], dtype=torch.bool)
-    for extended, position in echo_free(batch, roots, hidden, hierarchy.num_layers, budget):
+    for extended, position in echo_free(batch, roots, hidden, hierarchy.reach, budget, hierarchy.longest_echo):
         log_hidden: Tensor = hierarchy(extended).log_hidden
         yield log_hidden[position.to(log_hidden.device)]
 
@@ -53,14 +53,15 @@ def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tenso
     """
     # What is asked for leaves the evidence with its gap, which would otherwise be heard inside the tree.
     heard = hidden if gaps_are_evidence(hierarchy.families) else hidden & batch.observed[vertices]
-    private = heard.any(1) & (hierarchy.num_layers > 1)
+    private = heard.any(1) & (hierarchy.reach > 0)
     if int((~private).sum()) < _FEW * batch.num_vertices:
         private = torch.ones_like(private)
     pieces = []
     if not private.all():
         pieces.append(((~private).nonzero().squeeze(1), hierarchy(batch), vertices[~private]))
     rows, start = private.nonzero().squeeze(1), 0
-    for extended, position in echo_free(batch, vertices[rows], hidden[rows], hierarchy.num_layers, COPIES_AT_ONCE):
+    limits = hierarchy.reach, COPIES_AT_ONCE, hierarchy.longest_echo
+    for extended, position in echo_free(batch, vertices[rows], hidden[rows], *limits):
         pieces.append((rows[start : start + len(position)], hierarchy(extended), position))
         start += len(position)
     x = batch.x[vertices].masked_fill(hidden, torch.nan)
@@ -77,16 +78,25 @@ def roots_after(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Given:
 def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]], evidence: Evidence) -> Given:
     """Rows of the answer, the pass that answers them, and their vertices in it, piece by piece, put together."""
     log_prior = torch.empty(len(evidence), *hierarchy.raw_prior.shape, dtype=torch.float64)
-    mean, present = None, torch.zeros(len(evidence), dtype=torch.bool)
+    contexts: list[Context] = []
     for rows, evaluation, position in pieces:
         log_prior[rows] = evaluation.root_log_prior.double().cpu()[position]
-        received = evaluation.root_context
-        if received is not None:
-            mean = torch.zeros(len(evidence), received.mean.shape[1]).double() if mean is None else mean
-            mean[rows], present[rows] = received.mean.double().cpu()[position], received.present.cpu()[position]
+        if evaluation.root_context is not None:
+            contexts.append(evaluation.root_context.to(dtype=torch.float64)[position])
     naturals = [at_level(natural, -1) for natural in hierarchy.naturals()]
-    context = None if mean is None else Context(mean, present)
+    order = torch.cat([rows for rows, _, _ in pieces]).argsort() if pieces else None
+    context = None if order is None or not contexts else _together(contexts)[order]
     return Given.of(hierarchy.template, hierarchy.families, naturals, log_prior, evidence, context)
+
+
+def _together(contexts: list[Context]) -> Context:
+    """The rows of several contexts, one after the other."""
+    covariances = [context.covariance for context in contexts if context.covariance is not None]
+    return Context(
+        torch.cat([context.mean for context in contexts]),
+        torch.cat([context.present for context in contexts]),
+        torch.cat(covariances) if covariances else None,
+    )
 
 
 def log_prob_missing(hierarchy: Hierarchy, batch: Batch, truth: Tensor) -> Tensor:

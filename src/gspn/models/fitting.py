@@ -305,7 +305,7 @@ class Fitting(nn.Module):
     def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
         if validation is None:
             return {}
-        if not is_cheap(validation, self.num_layers, VALIDATION_ROOTS, settings["seed"]):
+        if not is_cheap(validation, self.hierarchy.longest_echo, VALIDATION_ROOTS, settings["seed"]):
             _log.info("the leave-one-out NLL of the validation graphs is not computed, it would take long")
             return {}
         nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"])
@@ -315,7 +315,7 @@ class Fitting(nn.Module):
         """What is usual in the training data, to rank others by."""
         if usual is None or settings.get("likelihood_weight", 1.0) == 0:
             return {}  # nobody asked, or the vertices were not part of the training
-        if not is_cheap(usual, self.num_layers, SCORED_VERTICES, settings["seed"]):
+        if not is_cheap(usual, self.hierarchy.longest_echo, SCORED_VERTICES, settings["seed"]):
             _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
             return {}
         return {"training_scores": training_scores(self.hierarchy, usual, SCORED_VERTICES, settings["seed"])}
