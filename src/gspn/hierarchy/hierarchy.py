@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gspn.attributes import Schema
 from gspn.circuits.evidence import Context, Evidence
-from gspn.circuits.given import Given
+from gspn.circuits.given import Roots
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import Leaves, Natural, at_level, with_level
 from gspn.circuits.leaves.contract import as_mapping, as_numbers
@@ -286,11 +286,11 @@ class Hierarchy(nn.Module):
         return self.num_layers * self.template.num_sum_units * self.num_states
 
     @torch.no_grad()
-    def roots(self, batch: Batch, vertices: Tensor, hidden: Tensor) -> Given:
+    def roots(self, batch: Batch, vertices: Tensor, hidden: Tensor) -> Roots:
         return roots_of(self, batch, vertices, hidden)
 
     @torch.no_grad()
-    def roots_after(self, batch: Batch, vertices: Tensor) -> Given:
+    def roots_after(self, batch: Batch, vertices: Tensor) -> Roots:
         return roots_after(self, batch, vertices)
 
     @torch.no_grad()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from gspn.circuits.assorted import Assorted
 from gspn.circuits.evidence import Context, Evidence
-from gspn.circuits.given import Given
+from gspn.circuits.given import Given, Roots
 from gspn.circuits.leaves import at_level
 from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
@@ -45,7 +46,7 @@ def leave_one_out(
         yield log_hidden[position.to(log_hidden.device)]
 
 
-def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tensor) -> Given:
+def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tensor) -> Roots:
     """The root templates of the vertices, `hidden` [len(vertices), d] entries marginalised there and in their trees.
 
     Each vertex's entries are hidden in its own tree only. Where they are missing anyway, and gaps say nothing, one pass
@@ -68,25 +69,35 @@ def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tenso
     return _given(hierarchy, pieces, Evidence(x, hidden))
 
 
-def roots_after(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Given:
+def roots_after(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Roots:
     """The root templates of the vertices after one pass over the batch as it is."""
     hidden = None if batch.hidden is None else batch.hidden[vertices]
     everything = [(torch.arange(len(vertices)), hierarchy(batch), vertices)]
     return _given(hierarchy, everything, Evidence(batch.visible[vertices], hidden))
 
 
-def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]], evidence: Evidence) -> Given:
+def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]], evidence: Evidence) -> Roots:
     """Rows of the answer, the pass that answers them, and their vertices in it, piece by piece, put together."""
     log_prior = torch.empty(len(evidence), *hierarchy.raw_prior.shape, dtype=torch.float64)
     contexts: list[Context] = []
+    alone = torch.zeros(len(evidence), dtype=torch.bool)
     for rows, evaluation, position in pieces:
         log_prior[rows] = evaluation.root_log_prior.double().cpu()[position]
         if evaluation.root_context is not None:
             contexts.append(evaluation.root_context.to(dtype=torch.float64)[position])
-    naturals = [at_level(natural, -1) for natural in hierarchy.naturals()]
+        if evaluation.alone is not None:
+            alone[rows] = evaluation.alone.cpu()[position]
+    naturals = hierarchy.naturals()
+    root, lowest = ([at_level(natural, level) for natural in naturals] for level in (-1, 0))
     order = torch.cat([rows for rows, _, _ in pieces]).argsort() if pieces else None
     context = None if order is None or not contexts else _together(contexts)[order]
-    return Given.of(hierarchy.template, hierarchy.families, naturals, log_prior, evidence, context)
+    given = Given.of(hierarchy.template, hierarchy.families, root, log_prior, evidence, context)
+    if not alone.any():
+        return given
+    # Level 0 answers for vertices that receive nothing, where there is a context.
+    by_lowest = Given.of(hierarchy.template, hierarchy.families, lowest, log_prior[alone], evidence[alone])
+    rows, others = alone.nonzero().squeeze(1), (~alone).nonzero().squeeze(1)
+    return Assorted(((others, given[others]), (rows, by_lowest)))
 
 
 def _together(contexts: list[Context]) -> Context:

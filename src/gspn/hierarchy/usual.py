@@ -3,7 +3,7 @@
 Stored with the model, one row for each level from 1 on: the mean and the covariance of the context over the training
 vertices with an incoming edge, fixed once the level below is; and the shares of the edge types. A vertex without an
 incoming edge is taken to have received the usual, as uncertain as it is, and its prior is what edges would usually make
-of the prior of level 0. How messages are averaged is the aggregation's business, sums over two hops stand in `contexts`.
+of the prior of level 0. How messages are averaged is the aggregation's business; sums over two hops are in `contexts`.
 """
 
 from __future__ import annotations
