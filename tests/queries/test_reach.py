@@ -7,6 +7,7 @@ that regress on a context, and an aggregation whose context is made of one hop a
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -200,8 +201,15 @@ def test_vertices_of_a_group_do_not_hear_each_other(levels: int) -> None:
         agree(together, torch.stack([left_out(model, batch, v) for v in group.tolist()]))
 
 
-def test_a_model_without_a_context_hears_one_step_a_level(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_far_a_hierarchy_hears(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One step a level, or two; with two levels a vertex hears itself through a self-loop alone."""
     monkeypatch.undo()
     for levels, reach, echo in ((1, 0, 0), (2, 1, 1), (4, 3, 3)):
         hierarchy = GSPN(SCHEMA, num_layers=levels, num_states=2).hierarchy
         assert (hierarchy.reach, hierarchy.longest_echo) == (reach, echo)
+    of: Any = Hierarchy
+    for levels, reach, echo in ((1, 0, 0), (2, 2, 1), (4, 6, 6)):
+        one, two = (SimpleNamespace(num_layers=levels, context=kind) for kind in ("neighbours", "two_hops"))
+        assert of.reach.fget(one) == levels - 1
+        assert of.reach.fget(two) == reach
+        assert of.longest_echo.fget(SimpleNamespace(num_layers=levels, reach=reach)) == echo
