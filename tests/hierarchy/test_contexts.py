@@ -103,6 +103,7 @@ def test_two_hops_have_the_gradients_of_a_linear_map() -> None:
         batch = multigraph(seed)
         told = told_by(batch).requires_grad_()
         assert torch.autograd.gradcheck(lambda told, batch=batch: two_hops(told, batch)[0], told)
+        assert torch.autograd.gradgradcheck(lambda told, batch=batch: two_hops(told, batch)[0].square(), told)
 
 
 @pytest.mark.parametrize("size", [2e6, float("inf"), float("nan")])

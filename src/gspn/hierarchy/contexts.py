@@ -106,7 +106,7 @@ def _summed(values: Tensor, beside: Tensor, direction: int) -> Tensor:
     sums = torch.zeros_like(values).index_add(0, rows, values.index_select(0, rows + direction))
     step = 1
     while len(rows := rows[beside[rows] > step]):
-        sums = sums.index_add(0, rows, sums.index_select(0, rows + direction * step))
+        sums.index_add_(0, rows, sums.index_select(0, rows + direction * step))
         step *= 2
     return sums
 
