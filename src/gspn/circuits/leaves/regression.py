@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gspn.attributes import Attribute
 from gspn.circuits.evidence import Context, Evidence
-from gspn.circuits.leaves.contract import RIDGE, Leaves, Natural
+from gspn.circuits.leaves.contract import RIDGE, Leaves, Natural, at_level
 from gspn.circuits.leaves.univariate import UnivariateLeaves, keep_others, learned
 
 _STEPS = 3
@@ -28,6 +28,9 @@ _SOLVES = 12
 
 _LONGEST = 8.0
 """The most that a step changes any linear predictor: beyond, the quadratic model of the objective means nothing."""
+
+_LEAST = -30.0
+"""From where a predictor starts at least: e⁻³⁰ is as impossible, and from there it is not far to what is possible."""
 
 _JITTER = 1e-8
 """Curvature in units of a leaf's weight, so that what has become impossible stops moving."""
@@ -136,16 +139,15 @@ class RegressingLeaves(UnivariateLeaves):
         """Without a context by formula; with one by a few Newton steps, none of which lowers the objective."""
         if context is None or not self.context_width:
             self.estimate_without_context(evidence, weights, level, prior)
-            self._estimate_no_slopes(level, self.seen(evidence, weights, prior)[1].sum(0) > 0)
+            if self.context_width:
+                self._forget_slopes_of(level, self.seen(evidence, weights, prior)[1].sum(0) > 0)
             return
         z = received(context)[evidence.known[:, 0]].double()
         x, weights = self.seen(evidence, weights, prior)
         z = torch.cat([z, z.new_zeros(len(x) - len(z), self.context_width)])  # the prior has seen no neighbours
-        before, natural = (
-            learned(self),
-            {name: value[level : level + 1].detach() for name, value in self.natural().items()},
-        )
-        start = self.predictors(natural).double(), self.raw_slope[level].detach().double()
+        before = learned(self)
+        natural = {name: value.detach() for name, value in at_level(self.natural(), level).items()}
+        start = self.predictors(natural).double().clamp_min(_LEAST), self.raw_slope[level].detach().double()
         intercept, slope = climb(lambda eta: self.terms(natural, eta, x), z, weights, *start)
         with torch.no_grad():
             self.raw_slope[level] = slope
@@ -153,14 +155,12 @@ class RegressingLeaves(UnivariateLeaves):
         self.estimate_shape(level, linear(z, intercept, slope), x, weights)
         keep_others(self, before, level, weights.sum(0) > 0)
 
-    def _estimate_no_slopes(self, level: int, estimated: Tensor) -> None:
+    def _forget_slopes_of(self, level: int, estimated: Tensor) -> None:
         """Where nothing is received, the ridge alone speaks of slopes."""
-        if self.context_width:
-            own = estimated.any()[None] if self.tied_slopes else estimated
-            with torch.no_grad():
-                self.raw_slope[level] = torch.where(
-                    own[:, None, None].to(self.raw_slope.device), 0.0, self.raw_slope[level]
-                )
+        own = estimated.any()[None] if self.tied_slopes else estimated
+        with torch.no_grad():
+            here = self.raw_slope[level]
+            here.masked_fill_(own[:, None, None].to(here.device), 0.0)
 
 
 def received(context: Context) -> Tensor:
