@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -30,6 +31,9 @@ _QUANTILES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0
 
 class UnivariateLeaves(Leaves):
     """`num_leaves` distributions of one attribute at each of `num_levels` levels."""
+
+    has_moments: ClassVar[bool] = True
+    """Whether there are a mean and a variance, if perhaps infinite; moments of mixtures are those of the others."""
 
     def __init__(
         self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int, *, context_width: int = 0
