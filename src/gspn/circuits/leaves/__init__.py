@@ -31,10 +31,10 @@ __all__ = [
 ]
 
 register_leaf("gaussian", ["continuous"], GaussianLeaves)
-register_leaf("categorical", ["categorical"], CategoricalLeaves)
-register_leaf("bernoulli", ["binary"], BernoulliLeaves)
-register_leaf("poisson", ["count"], PoissonLeaves)
-register_leaf("negative_binomial", ["count"], NegativeBinomialLeaves)
+register_leaf("categorical", ["categorical"], CategoricalLeaves, context="optional")
+register_leaf("bernoulli", ["binary"], BernoulliLeaves, context="optional")
+register_leaf("poisson", ["count"], PoissonLeaves, context="optional")
+register_leaf("negative_binomial", ["count"], NegativeBinomialLeaves, context="optional")
 for _name in STRUCTURES:
     register_leaf(
         f"{_name}_gaussian",

@@ -26,6 +26,9 @@ from gspn.errors import InputError
 if TYPE_CHECKING:
     from gspn.circuits.leaves.univariate import UnivariateLeaves
 
+RIDGE = 1.0
+"""What is held against slopes on a context, in any case: their columns may be collinear (probabilities sum to 1)."""
+
 Natural = dict[str, Tensor]
 """The distributions' own parameters by name, each [levels, leaves, …]."""
 
@@ -69,7 +72,7 @@ class Leaves(nn.Module, ABC):
     """
 
     exported: tuple[str, ...]
-    """Names of the parameters in `export` and `assign`."""
+    """Names of the parameters in `export` and `assign`; with a context there may be more."""
     gaps: ClassVar[Literal["ignorable", "informative"]] = "ignorable"
     """Whether a missing entry says nothing, or is evidence of its own. A hidden one never is."""
     penalised: bool = False
