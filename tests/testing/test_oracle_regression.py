@@ -21,7 +21,7 @@ PAIR = {"a": "continuous", "c": "categorical", "b": "continuous"}
 NAN = math.nan
 
 STEP = 0.5
-PLACES = [float(x) for x in np.arange(-14.0, 14.5, STEP)]
+PLACES = [float(x) for x in np.arange(-17.0, 17.5, STEP)]
 """Trapezoids are exact to exp(−2π² σ²/step²): to 5e-11 for the smallest variance that is drawn, 0.3"""
 
 
