@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from gspn.attributes import Attribute, Schema
 from gspn.circuits.structure import Leaf, Sum, Unit
+from gspn.circuits.templates import NaiveBayes
 from gspn.models.gspn import GSPN
 from gspn.testing import oracle
 
@@ -42,6 +43,7 @@ def oracle_model(
         units=units,
         mix=mix,
         weigh=weigh,
+        regression=_regression(model, parameters),
     )
 
 
@@ -69,6 +71,23 @@ def oracle_circuit(root: Unit, schema: Schema) -> oracle.Unit:
         return ("product", [convert(child) for child in unit.children])
 
     return convert(root)
+
+
+def _regression(model: GSPN, parameters: Mapping[str, Any]) -> oracle.Regression | None:
+    """What a model with a context has beside its leaves."""
+    hierarchy = model.hierarchy
+    context = getattr(hierarchy, "context", None)
+    if context is None:
+        return None
+    stored = parameters["context"]
+    return oracle.Regression(
+        mean=stored["mean"].double().numpy(),
+        covariance=stored["covariance"].double().numpy(),
+        edge_shares=stored["edge_shares"].double().numpy(),
+        hops={"neighbours": 1, "two_hops": 2}[context],
+        variance=float(getattr(hierarchy, "context_variance", 0.0)),
+        across=isinstance(hierarchy.template, NaiveBayes),
+    )
 
 
 def _kind(attribute: Attribute) -> str:
