@@ -55,7 +55,6 @@ def parameters(covariance: str, slopes: str | None) -> dict[str, Any]:
 
 
 def case(covariance: str, slopes: str | None = None) -> LeafCase:
-    more = {} if slopes is None else {"tied_slopes": slopes == "tied"}
     return LeafCase(
         family=f"{covariance}_gaussian",
         attributes=[gspn.Continuous("a"), gspn.Continuous("b")],
@@ -64,7 +63,7 @@ def case(covariance: str, slopes: str | None = None) -> LeafCase:
         contexts=CONTEXTS if slopes else (),
         units={"a": (0.5, 1.5), "b": (0.0, 2.0)},
         around={"a": (0.5, 1.0), "b": (0.5, 1.0)},
-        build=partial(CorrelatedGaussianLeaves, covariance=covariance, **more),
+        build=partial(CorrelatedGaussianLeaves, covariance=covariance, tied_slopes=slopes == "tied"),
     )
 
 

@@ -130,6 +130,7 @@ class Hierarchy(nn.Module):
         context: str | None = None,
         context_variance: float = 0.0,
         slopes: str = "tied",
+        guard: float = 0.0,
     ) -> None:
         """`leaves` names the families of some attributes, or sets of attributes, by their names in schema order."""
         super().__init__()
@@ -138,10 +139,8 @@ class Hierarchy(nn.Module):
         self.num_states = num_states
         self.num_edge_types = num_edge_types
         self.shortcut = shortcut
-        self.context, self.context_variance = context, context_variance
-        chosen = dict(leaves or {})
-        if covariance != "diagonal" or context is not None:
-            chosen = correlated_scopes(schema, template, chosen, covariance)
+        self.context, self.context_variance, self.guard = context, context_variance, guard
+        chosen = correlated_scopes(schema, template, leaves or {}, covariance, context)
         together = [names for names in chosen if len(names) > 1]
         self.template: Template = compile_template(template, schema, num_states, together)
         sums = self.template.num_sum_units

@@ -16,10 +16,12 @@ from torch import Tensor
 from gspn.circuits.assorted import Assorted
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.given import Given, Roots
+from gspn.circuits.guard import guarded
 from gspn.circuits.leaves import at_level
 from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
 from gspn.graphs.echoes import echo_free
+from gspn.hierarchy.parameters import export_units
 
 if TYPE_CHECKING:
     from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
@@ -92,12 +94,13 @@ def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]]
     order = torch.cat([rows for rows, _, _ in pieces]).argsort() if pieces else None
     context = None if order is None or not contexts else _together(contexts)[order]
     given = Given.of(hierarchy.template, hierarchy.families, root, log_prior, evidence, context)
+    units = export_units(hierarchy.families)
     if not alone.any():
-        return given
+        return guarded(given, hierarchy.guard, units)
     # Level 0 answers for vertices that receive nothing, where there is a context.
     by_lowest = Given.of(hierarchy.template, hierarchy.families, lowest, log_prior[alone], evidence[alone])
     rows, others = alone.nonzero().squeeze(1), (~alone).nonzero().squeeze(1)
-    return Assorted(((others, given[others]), (rows, by_lowest)))
+    return guarded(Assorted(((others, given[others]), (rows, by_lowest))), hierarchy.guard, units)
 
 
 def _together(contexts: list[Context]) -> Context:
@@ -119,7 +122,12 @@ def log_prob_missing(hierarchy: Hierarchy, batch: Batch, truth: Tensor) -> Tenso
     device = hierarchy.raw_prior.device
     batch, truth = batch.to(device), truth.to(device)
     missing = ~batch.observed
+    asked = (missing & ~torch.isnan(truth)).any(1)
+    if hierarchy.guard:
+        roots = roots_after(hierarchy, replace(batch, hidden=None), torch.arange(batch.num_vertices))
+        filled = roots.evidence.having(torch.where(missing, truth, batch.x).cpu().double())
+        return roots.log_prob(filled).to(hierarchy.raw_prior).masked_fill(~asked, 0.0)
     evaluation: Evaluation = hierarchy(replace(batch, hidden=None))
-    filled = Evidence(torch.where(missing, truth, batch.x), None, missing)
-    log_hidden = hierarchy.root_log_value(evaluation, hierarchy.naturals(), filled) - evaluation.log_visible
-    return log_hidden.masked_fill(~(missing & ~torch.isnan(truth)).any(1), 0.0)
+    evidence = Evidence(torch.where(missing, truth, batch.x), None, missing)
+    log_hidden = hierarchy.root_log_value(evaluation, hierarchy.naturals(), evidence) - evaluation.log_visible
+    return log_hidden.masked_fill(~asked, 0.0)

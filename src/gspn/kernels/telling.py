@@ -24,7 +24,7 @@ def told_by(
     """What every vertex tells, attribute after attribute: the mean over all leaves that the attribute may have.
 
     Its covariance, where it matters, has the covariances within leaves and those between them. A circuit's leaves of
-    different scopes have no state in common, so that only variances are known there.
+    different scopes have no state in common: what is told of different attributes counts as uncorrelated there.
     """
     means: dict[int, Tensor] = {}
     of_leaves: list[tuple[tuple[int, ...], Tensor, list[Tensor]]] = []
@@ -44,12 +44,13 @@ def told_by(
     for family, natural, (scope, weights, _) in zip(climb.families, naturals, of_leaves, strict=True):
         own = torch.cat([places[column] for column in scope])
         within = family.uncertainty(natural, weights, climb.evidence.columns(scope), context).to(mean.dtype)
-        if not isinstance(climb.template, NaiveBayes):
-            within = torch.diag_embed(torch.diagonal(within, dim1=1, dim2=2))
-        covariance = covariance.index_put(
-            (torch.arange(len(mean))[:, None, None], own[:, None], own), within, accumulate=True
-        )
-    return Told(mean, covariance + _between(climb, of_leaves, mean, means, places))
+        rows = torch.arange(len(mean), device=mean.device)[:, None, None]
+        covariance = covariance.index_put((rows, own[:, None], own), within, accumulate=True)
+    covariance = covariance + _between(climb, of_leaves, mean, means, places)
+    if not isinstance(climb.template, NaiveBayes):
+        whose = torch.cat([torch.full_like(places[column], column) for column in sorted(places)])
+        covariance = covariance * (whose[:, None] == whose).to(covariance)
+    return Told(mean, covariance)
 
 
 def _places(means: dict[int, Tensor]) -> dict[int, Tensor]:
@@ -77,9 +78,11 @@ def _between(
         apart = torch.cat([columns[column].expand(len(mean), -1, -1) for column in sorted(columns)], dim=2)
         apart = apart - mean[:, None]
         return torch.einsum("nka,nkb->nab", weights.unsqueeze(-1) * apart, apart)
-    variance = torch.zeros_like(mean)
+    rows, total = torch.arange(len(mean), device=mean.device)[:, None, None], torch.zeros_like(mean)
+    total = torch.diag_embed(total)
     for scope, weights, found in of_leaves:
         for column, by_leaf in zip(scope, found, strict=True):
-            own = (weights.unsqueeze(-1) * (by_leaf - means[column][:, None]).square()).sum(1)
-            variance = variance.index_add(1, places[column], own)
-    return torch.diag_embed(variance)
+            apart, place = by_leaf - means[column][:, None], places[column]
+            own = torch.einsum("nka,nkb->nab", weights.unsqueeze(-1) * apart, apart)
+            total = total.index_put((rows, place[:, None], place), own, accumulate=True)
+    return total

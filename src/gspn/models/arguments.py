@@ -89,8 +89,7 @@ def check_seams(
         if names not in scopes:
             listed = ", ".join(map(repr, names))
             raise InputError(f"leaves: the template has no Leaf({listed}) that could have the family '{chosen[names]}'")
-    if (covariance in STRUCTURES and covariance != "diagonal") or context is not None:
-        chosen = correlated_scopes(schema, template, chosen, covariance)
+    chosen = correlated_scopes(schema, template, chosen, covariance, context)
     for names in sorted(scopes):
         family_name([schema[schema.index(name)] for name in names], chosen)
 

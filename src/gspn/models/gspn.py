@@ -166,8 +166,8 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
         check_structure(
             self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
         )
-        check_seams(self.schema, self.template, self.aggregation, self.leaves, self.covariance, self.context)
         check_context(self.num_layers, self.covariance, self.context, self.context_variance, self.slopes, self.guard)
+        check_seams(self.schema, self.template, self.aggregation, self.leaves, self.covariance, self.context)
         check_training(self.arguments())
 
     def _make(self) -> None:
@@ -187,6 +187,7 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
             self.context,
             self.context_variance,
             self.slopes,
+            self.guard,
         )
 
     @property

@@ -32,9 +32,6 @@ RIDGE = 1.0
 Natural = dict[str, Tensor]
 """The distributions' own parameters by name, each [levels, leaves, …]."""
 
-RIDGE = 1.0
-"""Of slopes on a context: what neighbours are expected to have may be collinear, and probabilities always are."""
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
