@@ -61,6 +61,13 @@ def together(schema: Schema) -> Unit:
     return Sum(Product(Leaf(*names), *others()) if rest else Leaf(*names), Product(Leaf(names[0]), inner))
 
 
+def named_leaves(template: str, schema: Schema, covariance: str) -> dict[tuple[str, ...], str] | None:
+    """Without a covariance attributes are correlated where a family is named for them."""
+    if template != "together" or covariance != "diagonal":
+        return None
+    return {tuple(attribute.name for attribute in schema if isinstance(attribute, Continuous))[:2]: "full_gaussian"}
+
+
 def draw_template(name: str, schema: Schema, seed: int) -> Unit | None:
     if name == "hand-made":
         return hand_made(schema, 2)
@@ -93,7 +100,7 @@ def make_case(seed: int) -> Case:
         "variance": 0.0 if context is None else VARIANCES[int(rng.integers(3))],
         "slopes": ("tied", "free")[int(rng.integers(2))],
         "template": TEMPLATES[0] if seed % 2 else TEMPLATES[int(rng.integers(4))],
-        "graph": GRAPHS[int(rng.integers(len(GRAPHS) - (seed % 4 > 0)))],
+        "graph": "no edges" if seed % 16 == 7 else GRAPHS[int(rng.integers(len(GRAPHS) - 1))],
         "edge types": int(rng.integers(1, 3)),
         "missing": float(rng.choice([0.0, 0.3, 0.6])),
     }
@@ -104,6 +111,7 @@ def make_case(seed: int) -> Case:
         "num_states": 2,
         "template": draw_template(axes["template"], schema, seed),
         "num_edge_types": axes["edge types"],
+        "leaves": named_leaves(axes["template"], schema, axes["covariance"]),
         "covariance": axes["covariance"],
         "context": axes["context"],
         "context_variance": axes["variance"],
