@@ -82,7 +82,9 @@ class InformativeBernoulliLeaves(BernoulliLeaves):
     def table(self, natural: Natural) -> Tensor:
         gap = self._gap()
         codes = torch.cat([torch.log1p(-gap), torch.log1p(-gap), gap.log()], dim=1)
-        return super().table(natural) + codes
+        table = super().table(natural)
+        assert table is not None
+        return table + codes
 
 
 def density(leaf: Mapping[str, Any], values: Sequence[float | None], codes: Sequence[str], context: Any) -> float:

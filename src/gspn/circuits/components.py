@@ -56,6 +56,17 @@ class Components:
         """[n, C]"""
         return torch.cat([part.family.cumulative_of(part.natural, x[:, None]) for part in self.parts], dim=-1)
 
+    def with_moments(self, log_weights: Tensor) -> tuple[Components, Tensor]:
+        """The components that have moments, with their part of the weights [n, C]."""
+        if all(part.family.has_moments for part in self.parts):
+            return self, log_weights
+        taken, chosen = copy.copy(self), []
+        taken.parts = [part for part in self.parts if part.family.has_moments]
+        for part in self.parts:
+            leaves = next(iter(part.natural.values())).shape[1]
+            chosen += [part.family.has_moments] * leaves
+        return taken, log_weights[:, torch.tensor(chosen)]
+
     def mean(self) -> Tensor:
         """[n or 1, C]"""
         return self._joined(lambda part: part.family.mean(part.natural))

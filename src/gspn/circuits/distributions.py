@@ -116,14 +116,21 @@ class Mixture:
 
     @property
     def mean(self) -> Tensor:
-        return _averaged(self.weights, self._components.mean())
+        """[n] of the components that have one: a guard has none."""
+        components, weights = self._with_moments()
+        return _averaged(weights, components.mean())
 
     @property
     def variance(self) -> Tensor:
-        """[n] by the law of total variance, centred, so that nothing large cancels."""
-        means, mean = self._components.mean(), self.mean
-        within = _averaged(self.weights, self._components.variance())
-        return within + (self.weights * (means - mean[:, None]).square()).sum(-1)
+        """[n] by the law of total variance, centred, so that nothing large cancels; without a guard, as the mean."""
+        components, weights = self._with_moments()
+        means, mean = components.mean(), self.mean
+        within = _averaged(weights, components.variance())
+        return within + (weights * (means - mean[:, None]).square()).sum(-1)
+
+    def _with_moments(self) -> tuple[Components, Tensor]:
+        components, log_weights = self._components.with_moments(self._log_weights)
+        return components, torch.softmax(log_weights, dim=-1)
 
     @property
     def mode(self) -> Tensor:

@@ -17,6 +17,7 @@ from gspn.attributes import Binary, Categorical
 from gspn.circuits import Context, Evidence, Leaves
 from gspn.circuits.components import Components
 from gspn.circuits.leaves import Natural, message_width
+from gspn.errors import InputError
 from gspn.testing.leaf_case import Array, LeafCase, evidence_of
 from gspn.testing.running import Suite
 
@@ -163,6 +164,32 @@ class LeafAnswers(Suite):
                 density = _densities(components, grid, len(evidence))
                 expected = np.einsum("p,nps,pk->nsk", weights, density, self._told(leaves, i, grid))
                 np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+    def test_uncertainties(self) -> None:
+        """The covariance of what would be told, averaged over leaves; 0 of what is known. Some families know none."""
+        leaves = self.case.leaves()
+        for natural, column, evidence, context in self._questions(leaves):
+            noise = torch.randn(len(evidence), leaves.num_leaves, generator=_generator(3), dtype=torch.float64)
+            weights = torch.softmax(noise, dim=1)
+            try:
+                found = leaves.uncertainty(natural, weights, evidence, context).detach()
+            except InputError:
+                return
+            widths = [message_width(attribute) for attribute in leaves.scope]
+            assert found.shape == (len(evidence), sum(widths), sum(widths)), f"the shape is {list(found.shape)}"
+            torch.testing.assert_close(found, found.mT, rtol=1e-9, atol=1e-12)
+            known = evidence.known.repeat_interleave(torch.tensor(widths), dim=1)
+            assert bool((found[known] == 0).all()), "a known entry is uncertain"
+            components = Components([leaves.conditional(natural, column, evidence, context)])
+            grid, steps = self.case.grid(leaves.scope[column], 8_001)
+            density = steps[:, None] * _densities(components, grid, len(evidence))
+            told = self._told(leaves, column, grid)
+            mean = np.einsum("nps,pk->nsk", density, told)
+            with np.errstate(invalid="ignore", over="ignore"):
+                around = told[None, None] - mean[:, :, None]
+                expected = np.einsum("ns,nps,nspa,nspb->nab", weights.numpy(), density, around, around, optimize=True)
+            own = slice(sum(widths[:column]), sum(widths[: column + 1]))
+            np.testing.assert_allclose(found[:, own, own].numpy(), expected, rtol=1e-4, atol=1e-6)
 
     # What the checks are made of.
 

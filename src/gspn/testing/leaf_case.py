@@ -54,6 +54,11 @@ class LeafCase:
         Up to which counts are summed.
     build:
         Instead of the registered family: gives the leaves, called as `register_leaf` says.
+    tied_slopes:
+        For families that may have a context: whether all leaves of a level depend on it alike.
+    steps:
+        How often an estimate may be repeated before it has to be the best; every time it must not be worse. By default
+        once, and a hundred times with a context, where families may make the steps of generalised EM.
     """
 
     family: str
@@ -65,6 +70,8 @@ class LeafCase:
     around: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     counts: int = 400
     build: Callable[..., Leaves] | None = None
+    tied_slopes: bool = True
+    steps: int | None = None
 
     def parameters(self) -> dict[str, Tensor]:
         return {key: torch.as_tensor(value, dtype=torch.float64) for key, value in self.exported.items()}
@@ -87,8 +94,14 @@ class LeafCase:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             if self.build is None:
-                width = self.context_width
-                made = leaves_for(self.attributes, levels, leaves, family=self.family, context_width=width)
+                made = leaves_for(
+                    self.attributes,
+                    levels,
+                    leaves,
+                    family=self.family,
+                    context_width=self.context_width,
+                    tied_slopes=self.tied_slopes,
+                )
             elif self.context_width:
                 made = self.build(self.attributes, levels, leaves, context_width=self.context_width)
             else:

@@ -35,7 +35,7 @@ def oracle_model(
         kinds={attribute.name: _kind(attribute) for attribute in model.schema},
         prior=parameters["prior"].numpy(),
         transitions=parameters["transitions"].numpy(),
-        leaves={scope: {k: v[:own].numpy() for k, v in by.items()} for scope, by in parameters["leaves"].items()},
+        leaves={scope: _leaf(by, own) for scope, by in parameters["leaves"].items()},
         shortcut=parameters["shortcut"].numpy() if "shortcut" in parameters else None,
         densities=dict(densities or {}),
         expectations=dict(expectations or {}),
@@ -88,6 +88,15 @@ def _regression(model: GSPN, parameters: Mapping[str, Any]) -> oracle.Regression
         variance=float(getattr(hierarchy, "context_variance", 0.0)),
         across=isinstance(hierarchy.template, NaiveBayes),
     )
+
+
+def _leaf(parameters: Mapping[str, Any], num_levels: int) -> dict[str, Any]:
+    """The parameters of the levels that have their own; common factors and noise are a covariance like any other."""
+    found = {key: value[:num_levels].numpy() for key, value in parameters.items()}
+    if "loadings" in found:
+        loadings, noise = found.pop("loadings"), found.pop("noise")
+        found["covariance"] = loadings @ np.swapaxes(loadings, -1, -2) + noise[..., None] * np.eye(noise.shape[-1])
+    return found
 
 
 def _kind(attribute: Attribute) -> str:

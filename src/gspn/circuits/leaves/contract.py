@@ -26,6 +26,9 @@ from gspn.errors import InputError
 if TYPE_CHECKING:
     from gspn.circuits.leaves.univariate import UnivariateLeaves
 
+RIDGE = 1.0
+"""What is held against slopes on a context, in any case: their columns may be collinear (probabilities sum to 1)."""
+
 Natural = dict[str, Tensor]
 """The distributions' own parameters by name, each [levels, leaves, …]."""
 
@@ -65,8 +68,8 @@ class Leaves(nn.Module, ABC):
     A family with a context is evaluated level by level, one without for all levels at once.
     """
 
-    exported: ClassVar[tuple[str, ...]]
-    """Names of the parameters in `export` and `assign`."""
+    exported: tuple[str, ...]
+    """Names of the parameters in `export` and `assign`; with a context there may be more."""
     gaps: ClassVar[Literal["ignorable", "informative"]] = "ignorable"
     """Whether a missing entry says nothing, or is evidence of its own. A hidden one never is."""
     penalised: bool = False
@@ -165,6 +168,11 @@ class Leaves(nn.Module, ABC):
         `weights` is [n, leaves]. A leaf without any weight keeps what it has. Where there is no formula: a step that
         does not lower it (generalised EM).
         """
+
+    def prepare_estimates(
+        self, evidence: Evidence, weights: Tensor, *, level: int = 0, context: Context | None = None
+    ) -> None:
+        """Take from a first fit, given by weights [n, leaves], what the estimates of a level are drawn towards."""
 
     def pseudo_observations(self) -> tuple[Tensor, Tensor]:
         """Rows [p, attributes] in users' units and their shares [p], which sum to 1: what the prior has seen."""

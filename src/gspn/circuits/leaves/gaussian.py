@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ MAX_INITIAL_VARIANCE = 10.0
 class GaussianLeaves(UnivariateLeaves):
     """Normal distributions; `natural` holds mean and scale in units of `spread` around `center`."""
 
-    exported: ClassVar[tuple[str, ...]] = ("mean", "std")
+    exported: tuple[str, ...] = ("mean", "std")
     attribute: Continuous
 
     def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:

@@ -7,8 +7,7 @@ reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
 
 import scipy.stats
 import torch
@@ -16,8 +15,10 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from gspn.attributes import Attribute
+from gspn.circuits.evidence import Context
 from gspn.circuits.leaves.contract import Natural
 from gspn.circuits.leaves.poisson import CountLeaves, initial_means
+from gspn.circuits.leaves.regression import Terms
 from gspn.circuits.leaves.univariate import beside_rows
 from gspn.circuits.numerics import inverse_softplus, log_positive, log_weight
 
@@ -29,22 +30,67 @@ MOST_DISPERSION = 1e4
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SECTIONS = 80
+_FEWER_SECTIONS = 32
+"""Where every row has a mean of its own: the logarithm of the dispersion to 1e-5, after which EM comes back anyway."""
 
 
 class NegativeBinomialLeaves(CountLeaves):
     """Negative binomial distributions; `natural` holds log_mean and dispersion."""
 
-    exported: ClassVar[tuple[str, ...]] = ("mean", "dispersion")
+    exported: tuple[str, ...] = ("mean", "dispersion")
 
-    def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
-        super().__init__(attribute, num_levels, num_leaves)
+    def __init__(
+        self,
+        attribute: Attribute | Sequence[Attribute],
+        num_levels: int,
+        num_leaves: int,
+        *,
+        context_width: int = 0,
+        tied_slopes: bool = True,
+    ) -> None:
+        super().__init__(attribute, num_levels, num_leaves, context_width=context_width, tied_slopes=tied_slopes)
         self.raw_mean = nn.Parameter(torch.randn(num_levels, num_leaves))
         self.raw_dispersion = nn.Parameter(torch.zeros(num_levels, num_leaves))
+        self.add_slopes()
 
     def natural(self) -> Natural:
-        return {"log_mean": self.raw_mean, "dispersion": LEAST_DISPERSION + softplus(self.raw_dispersion)}
+        dispersion = LEAST_DISPERSION + softplus(self.raw_dispersion)
+        return self.with_slope({"log_mean": self.raw_mean, "dispersion": dispersion})
+
+    def regress(self, natural: Natural, context: Context) -> Natural:
+        log_mean = natural["log_mean"] + self.shift(natural, context).squeeze(-1)
+        return {"log_mean": log_mean, "dispersion": natural["dispersion"]}
+
+    def predictors(self, natural: Natural) -> Tensor:
+        return natural["log_mean"][0, :, None]
+
+    def terms(self, natural: Natural, predictors: Tensor, x: Tensor) -> Terms:
+        seen, mean, alpha = x[:, None, None], predictors.exp(), natural["dispersion"][0, :, None].double()
+        odds = predictors + alpha.log()
+        value = -softplus(odds) / alpha - seen * softplus(-odds)
+        gradient = (seen - mean) / (1 + alpha * mean)
+        return Terms(value.squeeze(-1), gradient, (1 + alpha * seen) * mean / (1 + alpha * mean).square())
+
+    def assign_predictors(self, level: int, predictors: Tensor) -> None:
+        with torch.no_grad():
+            self.raw_mean[level] = predictors.squeeze(-1)
+
+    def estimate_shape(self, level: int, predictors: Tensor, x: Tensor, weights: Tensor) -> None:
+        """The dispersion given every row's mean, kept where golden sections find no better one."""
+
+        def likelihood(log_dispersion: Tensor) -> Tensor:
+            natural = {"log_mean": predictors.squeeze(-1), "dispersion": log_dispersion.exp()}
+            return (weights * self.log_density_of(natural, x[:, None])).sum(0)
+
+        before = self.natural()["dispersion"][level].detach().double()
+        found = _best_dispersion(likelihood, before, _FEWER_SECTIONS)
+        better = likelihood(found.log()) > likelihood(before.log())
+        with torch.no_grad():
+            raw = inverse_softplus(found - LEAST_DISPERSION).to(self.raw_dispersion.dtype)
+            self.raw_dispersion[level] = torch.where(better, raw, self.raw_dispersion[level])
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
+        self.refuse_shortcut()
         log_mean = torch.logsumexp(log_weight(weights)[:, None] + natural["log_mean"], dim=0, keepdim=True)
         # Σ w α, which becomes the Poisson's rule as all α vanish.
         return {"log_mean": log_mean, "dispersion": (weights[:, None] * natural["dispersion"]).sum(0, keepdim=True)}
@@ -98,6 +144,7 @@ class NegativeBinomialLeaves(CountLeaves):
         with torch.no_grad():
             self.raw_mean.copy_(means.log().expand_as(self.raw_mean))
             self.raw_dispersion.copy_(inverse_softplus(dispersion - LEAST_DISPERSION).expand_as(self.raw_dispersion))
+        self.forget_slopes()
 
     def weighted_estimate(self, x: Tensor, weights: Tensor) -> Natural:
         """The mean is the likeliest whatever the dispersion; that has no formula and is found by golden sections."""
@@ -109,21 +156,29 @@ class NegativeBinomialLeaves(CountLeaves):
             natural = beside_rows({"log_mean": mean.log()[None], "dispersion": log_dispersion.exp()[None]})
             return (mass * self.log_density_of(natural, counts[:, None])[0]).sum(0)
 
-        low, high = (torch.full_like(mean, math.log(bound)) for bound in (LEAST_DISPERSION, MOST_DISPERSION))
-        for _ in range(_SECTIONS):
-            left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-            better = likelihood(left) > likelihood(right)
-            low, high = torch.where(better, low, left), torch.where(better, right, high)
-        return {"mean": mean, "dispersion": ((low + high) / 2).exp().clamp_min(LEAST_DISPERSION)}
+        return {"mean": mean, "dispersion": _best_dispersion(likelihood, mean, _SECTIONS)}
 
     def export(self, natural: Natural) -> Natural:
-        return {"mean": self.mean(natural), "dispersion": natural["dispersion"].double()}
+        found = {"mean": self.mean(natural), "dispersion": natural["dispersion"].double()}
+        return found | self.export_slope(natural)
 
     def assign(self, exported: Mapping[str, Tensor]) -> None:
         if bool((exported["mean"] < 0).any()):
             raise self.refuse("mean", "non-negative")
         if bool((exported["dispersion"] < LEAST_DISPERSION * (1 - 1e-6)).any()):
             raise self.refuse("dispersion", f"at least {LEAST_DISPERSION:g} (use the Poisson for none)")
+        self.check_slope(exported)
+        self.assign_slope(exported)
         with torch.no_grad():
             self.raw_mean.copy_(log_positive(exported["mean"].to(self.raw_mean.dtype)))
             self.raw_dispersion.copy_(inverse_softplus(exported["dispersion"] - LEAST_DISPERSION))
+
+
+def _best_dispersion(likelihood: Callable[[Tensor], Tensor], like: Tensor, sections: int) -> Tensor:
+    """[leaves] where golden sections of its logarithm find the likelihood highest."""
+    low, high = (torch.full_like(like, math.log(bound)) for bound in (LEAST_DISPERSION, MOST_DISPERSION))
+    for _ in range(sections):
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        better = likelihood(left) > likelihood(right)
+        low, high = torch.where(better, low, left), torch.where(better, right, high)
+    return ((low + high) / 2).exp().clamp_min(LEAST_DISPERSION)

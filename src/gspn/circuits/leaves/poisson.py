@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import scipy.stats
 import torch
 from torch import Tensor, nn
 
 from gspn.attributes import Attribute, Count
+from gspn.circuits.evidence import Context
 from gspn.circuits.leaves.contract import Natural
-from gspn.circuits.leaves.univariate import UnivariateLeaves
+from gspn.circuits.leaves.regression import RegressingLeaves, Terms
 from gspn.circuits.numerics import log_positive, log_weight
 
 LEAST_INITIAL_MEAN = 0.05
@@ -25,7 +25,7 @@ LEAST_INITIAL_MEAN = 0.05
 _NOISE = 0.1
 
 
-class CountLeaves(UnivariateLeaves):
+class CountLeaves(RegressingLeaves):
     """Shared by the families of counts."""
 
     attribute: Count
@@ -45,16 +45,40 @@ class CountLeaves(UnivariateLeaves):
 class PoissonLeaves(CountLeaves):
     """Poisson distributions; `natural` holds log_rate."""
 
-    exported: ClassVar[tuple[str, ...]] = ("rate",)
+    exported: tuple[str, ...] = ("rate",)
 
-    def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
-        super().__init__(attribute, num_levels, num_leaves)
+    def __init__(
+        self,
+        attribute: Attribute | Sequence[Attribute],
+        num_levels: int,
+        num_leaves: int,
+        *,
+        context_width: int = 0,
+        tied_slopes: bool = True,
+    ) -> None:
+        super().__init__(attribute, num_levels, num_leaves, context_width=context_width, tied_slopes=tied_slopes)
         self.raw_rate = nn.Parameter(torch.randn(num_levels, num_leaves))
+        self.add_slopes()
 
     def natural(self) -> Natural:
-        return {"log_rate": self.raw_rate}
+        return self.with_slope({"log_rate": self.raw_rate})
+
+    def regress(self, natural: Natural, context: Context) -> Natural:
+        return {"log_rate": natural["log_rate"] + self.shift(natural, context).squeeze(-1)}
+
+    def predictors(self, natural: Natural) -> Tensor:
+        return natural["log_rate"][0, :, None]
+
+    def terms(self, natural: Natural, predictors: Tensor, x: Tensor) -> Terms:
+        seen, rate = x[:, None, None], predictors.exp()
+        return Terms((seen * predictors - rate).squeeze(-1), seen - rate, rate)
+
+    def assign_predictors(self, level: int, predictors: Tensor) -> None:
+        with torch.no_grad():
+            self.raw_rate[level] = predictors.squeeze(-1)
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
+        self.refuse_shortcut()
         # Σ w λ in log space.
         log_weights = log_weight(weights)[:, None]
         return {"log_rate": torch.logsumexp(log_weights + natural["log_rate"], dim=0, keepdim=True)}
@@ -87,16 +111,19 @@ class PoissonLeaves(CountLeaves):
         noise = _NOISE * torch.randn(self.num_levels, self.num_leaves, generator=generator, dtype=torch.float64)
         with torch.no_grad():
             self.raw_rate.copy_(means.log() + noise)
+        self.forget_slopes()
 
     def weighted_estimate(self, x: Tensor, weights: Tensor) -> Natural:
         return {"rate": weights.T @ x / weights.sum(0).clamp_min(torch.finfo(weights.dtype).tiny)}
 
     def export(self, natural: Natural) -> Natural:
-        return {"rate": self.mean(natural)}
+        return {"rate": self.mean(natural)} | self.export_slope(natural)
 
     def assign(self, exported: Mapping[str, Tensor]) -> None:
         if bool((exported["rate"] < 0).any()):
             raise self.refuse("rate", "non-negative")
+        self.check_slope(exported)
+        self.assign_slope(exported)
         with torch.no_grad():
             self.raw_rate.copy_(log_positive(exported["rate"].to(self.raw_rate.dtype)))
 

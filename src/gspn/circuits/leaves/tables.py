@@ -1,18 +1,21 @@
-"""Leaves over finitely many values: categorical and Bernoulli. Their densities are table look-ups."""
+"""Leaves over finitely many values: categorical and Bernoulli. Without a context, their densities are table look-ups.
+
+On a context they regress by their logits, which are normalised again.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, one_hot
+from torch.nn.functional import logsigmoid, one_hot, softplus
 
 from gspn.attributes import Attribute, Binary, Categorical
+from gspn.circuits.evidence import Context
 from gspn.circuits.leaves.contract import Natural
-from gspn.circuits.leaves.univariate import UnivariateLeaves
+from gspn.circuits.leaves.regression import RegressingLeaves, Terms
 from gspn.circuits.numerics import log_positive, log_weight
 from gspn.errors import InputError
 
@@ -20,20 +23,24 @@ _NOISE = 1.0
 """Deviation of the noise on initial logits: states that start alike would stay alike."""
 
 
-class TableLeaves(UnivariateLeaves):
+class TableLeaves(RegressingLeaves):
     """Shared by both: `natural` holds log_probs [levels, leaves, K]."""
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
+        self.refuse_shortcut()
         # Σ w p in log space.
         log_weights = log_weight(weights)[:, None, None]
         return {"log_probs": torch.logsumexp(log_weights + natural["log_probs"], dim=0, keepdim=True)}
 
-    def table(self, natural: Natural) -> Tensor:
-        """[levels, K + 1, leaves] log-probabilities of all values, and of a gap, which has 0 everywhere."""
-        return torch.constant_pad_nd(natural["log_probs"], (0, 1)).transpose(1, 2)
+    def table(self, natural: Natural) -> Tensor | None:
+        """[levels, K + 1, leaves] log-probabilities of all values, and of a gap, which has 0 everywhere.
+
+        None with a context, for then rows have probabilities of their own.
+        """
+        return None if self.context_width else _padded(natural)
 
     def log_density(self, natural: Natural, x: Tensor) -> Tensor:
-        table = self.table(natural)
+        table = _padded(natural)
         return table.index_select(1, x.nan_to_num(nan=table.shape[1] - 1).long())
 
     def log_density_of(self, natural: Natural, x: Tensor) -> Tensor:
@@ -59,6 +66,7 @@ class TableLeaves(UnivariateLeaves):
         log_probs = torch.log(counts + size * overall)
         noise = _NOISE * torch.randn(self.num_levels, *log_probs.shape, generator=generator, dtype=torch.float64)
         self.set_log_probs(torch.log_softmax(log_probs + noise, dim=-1))
+        self.forget_slopes()
 
     def weighted_estimate(self, x: Tensor, weights: Tensor) -> Natural:
         counts = one_hot(x.long(), self.natural()["log_probs"].shape[-1]).to(weights.dtype)
@@ -79,6 +87,10 @@ class TableLeaves(UnivariateLeaves):
         """Set the learned parameters from [levels, leaves, K]."""
 
 
+def _padded(natural: Natural) -> Tensor:
+    return torch.constant_pad_nd(natural["log_probs"], (0, 1)).transpose(1, 2)
+
+
 def _frequencies(values: Tensor, size: int) -> Tensor:
     counts = torch.bincount(values.long(), minlength=size).double() + 1
     return counts / counts.sum()
@@ -87,15 +99,39 @@ def _frequencies(values: Tensor, size: int) -> Tensor:
 class CategoricalLeaves(TableLeaves):
     """Categorical distributions over the attribute's codes."""
 
-    exported: ClassVar[tuple[str, ...]] = ("probs",)
+    exported: tuple[str, ...] = ("probs",)
     attribute: Categorical
 
-    def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
-        super().__init__(attribute, num_levels, num_leaves)
+    def __init__(
+        self,
+        attribute: Attribute | Sequence[Attribute],
+        num_levels: int,
+        num_leaves: int,
+        *,
+        context_width: int = 0,
+        tied_slopes: bool = True,
+    ) -> None:
+        super().__init__(attribute, num_levels, num_leaves, context_width=context_width, tied_slopes=tied_slopes)
         self.raw_probs = nn.Parameter(torch.randn(num_levels, num_leaves, len(self.attribute.categories)))
+        self.add_slopes(len(self.attribute.categories))
 
     def natural(self) -> Natural:
-        return {"log_probs": torch.log_softmax(self.raw_probs, dim=-1)}
+        return self.with_slope({"log_probs": torch.log_softmax(self.raw_probs, dim=-1)})
+
+    def regress(self, natural: Natural, context: Context) -> Natural:
+        return {"log_probs": torch.log_softmax(natural["log_probs"] + self.shift(natural, context), dim=-1)}
+
+    def predictors(self, natural: Natural) -> Tensor:
+        return natural["log_probs"][0]
+
+    def terms(self, natural: Natural, predictors: Tensor, x: Tensor) -> Terms:
+        log_probs, probs = torch.log_softmax(predictors, dim=-1), torch.softmax(predictors, dim=-1)
+        seen = one_hot(x.long(), probs.shape[-1]).to(probs)[:, None, :]
+        return Terms((seen * log_probs).sum(-1), seen - probs, probs, probs)
+
+    def assign_predictors(self, level: int, predictors: Tensor) -> None:
+        with torch.no_grad():
+            self.raw_probs[level] = torch.log_softmax(predictors, dim=-1)
 
     def mean(self, natural: Natural) -> Tensor:
         raise self._unordered("mean")
@@ -113,7 +149,7 @@ class CategoricalLeaves(TableLeaves):
         return InputError(f"attribute '{self.attribute.name}' is categorical: it has a mode but no {what}")
 
     def export(self, natural: Natural) -> Natural:
-        return self._exported(natural["log_probs"].double().exp())
+        return self._exported(natural["log_probs"].double().exp()) | self.export_slope(natural)
 
     def _exported(self, probs: Tensor) -> Natural:
         return {"probs": probs}
@@ -122,6 +158,8 @@ class CategoricalLeaves(TableLeaves):
         probs = exported["probs"]
         if bool((probs < 0).any()) or not torch.allclose(probs.sum(-1), torch.ones((), dtype=probs.dtype), atol=1e-6):
             raise self.refuse("probs", "non-negative and sum to 1 over the categories")
+        self.check_slope(exported)
+        self.assign_slope(exported)
         self.set_log_probs(log_positive(probs.to(self.raw_probs.dtype)))
 
     def set_log_probs(self, log_probs: Tensor) -> None:
@@ -132,15 +170,39 @@ class CategoricalLeaves(TableLeaves):
 class BernoulliLeaves(TableLeaves):
     """Bernoulli distributions, learned as one logit."""
 
-    exported: ClassVar[tuple[str, ...]] = ("probs",)
+    exported: tuple[str, ...] = ("probs",)
     attribute: Binary
 
-    def __init__(self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int) -> None:
-        super().__init__(attribute, num_levels, num_leaves)
+    def __init__(
+        self,
+        attribute: Attribute | Sequence[Attribute],
+        num_levels: int,
+        num_leaves: int,
+        *,
+        context_width: int = 0,
+        tied_slopes: bool = True,
+    ) -> None:
+        super().__init__(attribute, num_levels, num_leaves, context_width=context_width, tied_slopes=tied_slopes)
         self.raw_logit = nn.Parameter(torch.randn(num_levels, num_leaves))
+        self.add_slopes()
 
     def natural(self) -> Natural:
-        return {"log_probs": torch.stack([logsigmoid(-self.raw_logit), logsigmoid(self.raw_logit)], dim=-1)}
+        return self.with_slope({"log_probs": _of_logit(self.raw_logit)})
+
+    def regress(self, natural: Natural, context: Context) -> Natural:
+        return {"log_probs": _of_logit((self.predictors(natural) + self.shift(natural, context)).squeeze(-1))}
+
+    def predictors(self, natural: Natural) -> Tensor:
+        return natural["log_probs"][0].diff(dim=-1)
+
+    def terms(self, natural: Natural, predictors: Tensor, x: Tensor) -> Terms:
+        seen, probs = x[:, None, None], torch.sigmoid(predictors)
+        value = (seen * predictors - softplus(predictors)).squeeze(-1)
+        return Terms(value, seen - probs, probs * torch.sigmoid(-predictors))
+
+    def assign_predictors(self, level: int, predictors: Tensor) -> None:
+        with torch.no_grad():
+            self.raw_logit[level] = predictors.squeeze(-1)
 
     def mean(self, natural: Natural) -> Tensor:
         return natural["log_probs"].double().exp()[..., 1]
@@ -156,7 +218,7 @@ class BernoulliLeaves(TableLeaves):
         return torch.where(value < 0, 0.0, torch.where(value < 1, of_zero, 1.0))
 
     def export(self, natural: Natural) -> Natural:
-        return {"probs": self.mean(natural)}
+        return {"probs": self.mean(natural)} | self.export_slope(natural)
 
     def _exported(self, probs: Tensor) -> Natural:
         return {"probs": probs[..., 1].clamp(0.0, 1.0)}
@@ -165,9 +227,15 @@ class BernoulliLeaves(TableLeaves):
         probs = exported["probs"]
         if bool(((probs < 0) | (probs > 1)).any()):
             raise self.refuse("probs", "between 0 and 1")
+        self.check_slope(exported)
+        self.assign_slope(exported)
         with torch.no_grad():
             self.raw_logit.copy_(log_positive(probs) - log_positive(1 - probs))
 
     def set_log_probs(self, log_probs: Tensor) -> None:
         with torch.no_grad():
             self.raw_logit.copy_(log_probs[..., 1] - log_probs[..., 0])
+
+
+def _of_logit(logit: Tensor) -> Tensor:
+    return torch.stack([logsigmoid(-logit), logsigmoid(logit)], dim=-1)

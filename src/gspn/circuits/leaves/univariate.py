@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -30,6 +31,9 @@ _QUANTILES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0
 
 class UnivariateLeaves(Leaves):
     """`num_leaves` distributions of one attribute at each of `num_levels` levels."""
+
+    has_moments: ClassVar[bool] = True
+    """Whether there are a mean and a variance, if perhaps infinite; moments of mixtures are those of the others."""
 
     def __init__(
         self, attribute: Attribute | Sequence[Attribute], num_levels: int, num_leaves: int, *, context_width: int = 0
@@ -128,11 +132,22 @@ class UnivariateLeaves(Leaves):
         return x
 
     def expectation(self, natural: Natural, evidence: Evidence, context: Context | None = None) -> list[Tensor]:
-        x, rows = evidence.x.squeeze(1), self.conditional(natural, 0, evidence, context).natural
+        x, rows = evidence.x.squeeze(1), self.conditional(natural, 0, evidence, context)
         missing = torch.isnan(x)
         told = self._told(x.masked_fill(missing, 0.0))
-        expected = self._expected(rows).to(next(iter(natural.values())).dtype)
+        expected = self._where(missing, rows, self._expected).to(next(iter(natural.values())).dtype)
         return [torch.where(missing[:, None, None], expected, told.to(expected.dtype)[:, None, :])]
+
+    def _where(self, missing: Tensor, rows: Rows, ask: Callable[[Natural], Tensor]) -> Tensor:
+        """[n or 1, …] what rows without a value say; those with one, where every row has its own, say 0.
+
+        Sums over counts, row by row, are worth doing only where they are needed.
+        """
+        if rows.shared or self.attribute.kind != "count":
+            return ask(rows.natural)
+        wanted = missing.nonzero().squeeze(1)
+        found = ask(rows[wanted].natural)
+        return found.new_zeros(len(missing), *found.shape[1:]).index_copy(0, wanted, found)
 
     def _told(self, x: Tensor) -> Tensor:
         """[n, width] what a known value is told as."""
@@ -151,9 +166,35 @@ class UnivariateLeaves(Leaves):
             return self._expected_log(natural)[..., None]
         return self.standardised(self.mean(natural))[..., None]
 
+    def uncertainty(self, natural: Natural, weights: Tensor, evidence: Evidence, context: Context | None) -> Tensor:
+        rows, known = self.conditional(natural, 0, evidence, context), evidence.known[:, 0]
+        if isinstance(self.attribute, Categorical):
+            # Σ w (diag p − p pᵀ), without a matrix for every leaf.
+            probs = self._expected(rows.natural).double().expand(len(weights), -1, -1)
+            mixed = torch.einsum("nl,nla->na", weights.double(), probs)
+            found = torch.diag_embed(mixed) - torch.einsum("nl,nla,nlb->nab", weights.double(), probs, probs)
+        else:
+            variance = self._where(~known, rows, self._variance_told)
+            found = (weights.double() * variance).sum(1)[:, None, None]
+        dtype = next(iter(natural.values())).dtype
+        return torch.where(known[:, None, None], 0.0, found).to(dtype)
+
+    def _variance_told(self, natural: Natural) -> Tensor:
+        """[n or 1, leaves] the variance of what would be told, where that is a number."""
+        if self.attribute.kind == "count":
+            return self._log_moments(natural)[1]
+        units = self.units().get(self.attribute.name)
+        return self.variance(natural) / (1.0 if units is None else units[1].item() ** 2)
+
     def _expected_log(self, natural: Natural) -> Tensor:
         """[n or 1, leaves] E[log(1 + X)] of counts."""
+        return self._log_moments(natural)[0]
+
+    def _log_moments(self, natural: Natural) -> tuple[Tensor, Tensor]:
+        """[n or 1, leaves] mean and variance of log(1 + X) of counts."""
         mean, variance = self.mean(natural), self.variance(natural)
+        if not mean.numel():
+            return mean, variance
         narrow = (variance < _NARROW * mean.square()) & (mean > _COUNTS_SUMMED)
         expanded = torch.log1p(mean) - variance / (2 * (1 + mean).square())
         fixed = {name: value.detach().cpu() for name, value in natural.items()}
@@ -166,8 +207,10 @@ class UnivariateLeaves(Leaves):
         width = ends.diff().to(mean.device)
         counts = ends[:-1].to(mean.device) + (width - 1) / 2
         probs = self.log_density_of(beside_rows(natural), counts[:, None]).double().exp()
-        summed = (probs * (width * torch.log1p(counts))[:, None]).sum(1)
-        return torch.where(narrow, expanded, summed)
+        logs = torch.log1p(counts)[:, None]
+        summed = (probs * (width[:, None] * logs)).sum(1)
+        squared = (probs * (width[:, None] * (logs - summed.unsqueeze(1)).square())).sum(1)
+        return torch.where(narrow, expanded, summed), torch.where(narrow, variance / (1 + mean).square(), squared)
 
     # Mixtures of leaves: weights [n, leaves] over leaves that all rows share. What has no formula is searched and
     # integrated for any leaves (`circuits.components`); a family may know a quicker way.
@@ -202,6 +245,22 @@ class UnivariateLeaves(Leaves):
     ) -> None:
         if self.context_width:
             raise NotImplementedError(f"{type(self).__name__} have a context: their estimate is their own")
+        self.estimate_without_context(evidence, weights, level, prior)
+
+    def estimate_without_context(self, evidence: Evidence, weights: Tensor, level: int, prior: float) -> None:
+        """Set a level to its `weighted_estimate`."""
+        x, weights = self.seen(evidence, weights, prior)
+        mass = weights.sum(0)
+        before = learned(self)
+        exported = {key: value.clone() for key, value in self.export(self.natural()).items()}
+        for key, value in self.weighted_estimate(x, weights).items():
+            own = (mass > 0).view(-1, *[1] * (value.ndim - 1))
+            exported[key][level] = torch.where(own, value, exported[key][level])
+        self.assign(exported)
+        keep_others(self, before, level, mass > 0)
+
+    def seen(self, evidence: Evidence, weights: Tensor, prior: float) -> tuple[Tensor, Tensor]:
+        """Known values [n] and their weights [n, leaves] in double precision, followed by what the prior has seen."""
         x = evidence.x[:, 0]
         known = ~torch.isnan(x)
         x, weights = x[known].double(), weights[known].double()
@@ -209,19 +268,26 @@ class UnivariateLeaves(Leaves):
             rows, shares = self.pseudo_observations()
             x = torch.cat([x, rows[:, 0].to(x)])
             weights = torch.cat([weights, prior * shares[:, None].expand(-1, self.num_leaves).to(weights)])
-        mass = weights.sum(0)
-        before = [parameter.detach().clone() for parameter in self.parameters()]
-        exported = {key: value.clone() for key, value in self.export(self.natural()).items()}
-        for key, value in self.weighted_estimate(x, weights).items():
-            own = (mass > 0).view(-1, *[1] * (value.ndim - 1))
-            exported[key][level] = torch.where(own, value, exported[key][level])
-        self.assign(exported)
-        changed = torch.zeros(self.num_levels, self.num_leaves, dtype=torch.bool)
-        changed[level] = (mass > 0).cpu()
-        with torch.no_grad():  # what is not estimated keeps its last digit too
-            for parameter, old in zip(self.parameters(), before, strict=True):
-                own = changed.to(old.device).view(*changed.shape, *[1] * (old.ndim - 2))
-                parameter.copy_(torch.where(own, parameter, old))
+        return x, weights
+
+
+def learned(family: Leaves) -> list[Tensor]:
+    """Copies of the learned parameters."""
+    return [parameter.detach().clone() for parameter in family.parameters()]
+
+
+def keep_others(family: Leaves, before: Sequence[Tensor], level: int, estimated: Tensor) -> None:
+    """Put back to its last digit what has not been estimated: other levels, and leaves [leaves] without any weight.
+
+    What all leaves share has been estimated if any of them has.
+    """
+    changed = torch.zeros(family.num_levels, family.num_leaves, dtype=torch.bool)
+    changed[level] = estimated.cpu()
+    with torch.no_grad():
+        for parameter, old in zip(family.parameters(), before, strict=True):
+            own = changed if old.shape[1] == family.num_leaves else changed.any(1, keepdim=True)
+            own = own.to(old.device).view(*own.shape, *[1] * (old.ndim - 2))
+            parameter.copy_(torch.where(own, parameter, old))
 
 
 def beside_rows(natural: Natural) -> Natural:
