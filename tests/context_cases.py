@@ -61,13 +61,6 @@ def together(schema: Schema) -> Unit:
     return Sum(Product(Leaf(*names), *others()) if rest else Leaf(*names), Product(Leaf(names[0]), inner))
 
 
-def named_leaves(template: str, schema: Schema, covariance: str) -> dict[tuple[str, ...], str] | None:
-    """Without a covariance attributes are correlated where a family is named for them."""
-    if template != "together" or covariance != "diagonal":
-        return None
-    return {tuple(attribute.name for attribute in schema if isinstance(attribute, Continuous))[:2]: "full_gaussian"}
-
-
 def draw_template(name: str, schema: Schema, seed: int) -> Unit | None:
     if name == "hand-made":
         return hand_made(schema, 2)
@@ -78,7 +71,7 @@ def draw_template(name: str, schema: Schema, seed: int) -> Unit | None:
 
 def draw_graph(rng: np.random.Generator, schema: Schema, axes: dict[str, Any]) -> Data:
     """Small, for the oracle's trees grow with the square of the degree at every level of two hops."""
-    n = int(rng.integers(3, 6))
+    n = int(rng.integers(3, 6 if axes["levels"] == 2 else 5))
     if axes["graph"] == "isolated":  # 0 speaks to others and hears nobody, the last one does neither
         edges = [(u + 1, v + 1) for u, v in draw_edges(rng, "cyclic", n - 2)] + [(0, 1), (0, 1), (0, n - 2)]
     else:
@@ -111,7 +104,6 @@ def make_case(seed: int) -> Case:
         "num_states": 2,
         "template": draw_template(axes["template"], schema, seed),
         "num_edge_types": axes["edge types"],
-        "leaves": named_leaves(axes["template"], schema, axes["covariance"]),
         "covariance": axes["covariance"],
         "context": axes["context"],
         "context_variance": axes["variance"],

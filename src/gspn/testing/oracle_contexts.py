@@ -27,7 +27,7 @@ class Regression:
     edge_shares: Array  # [T] of the edge types
     hops: int = 1
     variance: float = 0.0  # κ: how much of a context's uncertainty is taken into account
-    across: bool = True  # whether numbers that are told covary, also through the states; False: variances alone
+    across: bool = True  # whether what is told of different attributes covaries; in naive Bayes, through the states
 
     def __post_init__(self) -> None:
         assert all(a.dtype == np.float64 for a in (self.mean, self.covariance, self.edge_shares))

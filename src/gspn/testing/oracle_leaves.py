@@ -54,12 +54,7 @@ def log_leaf(kinds: Sequence[str], leaf: Parameters, values: Sequence[float | No
 def gaussian(leaf: Parameters, heard: Heard | None) -> tuple[Array, Array]:
     """Mean [d] and covariance [d, d] of the attributes at a node that has heard this: Σ + B (κ V) Bᵀ."""
     mean = np.atleast_1d(np.asarray(leaf["mean"], dtype=np.float64))
-    if "std" in leaf:
-        covariance = np.array([[leaf["std"] ** 2]])
-    elif "loadings" in leaf:
-        covariance = leaf["loadings"] @ leaf["loadings"].T + np.diag(leaf["noise"])
-    else:
-        covariance = np.asarray(leaf["covariance"], dtype=np.float64)
+    covariance = np.array([[leaf["std"] ** 2]]) if "std" in leaf else np.asarray(leaf["covariance"], dtype=np.float64)
     if heard is None or "slope" not in leaf:
         return mean, covariance
     slope = leaf["slope"]

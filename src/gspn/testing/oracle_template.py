@@ -58,8 +58,7 @@ class Model:
     `leaves` holds arrays [levels with own parameters, M, ...]: continuous {"mean", "std"}, categorical {"probs"}
     [.., M, K], binary {"probs"} (of the value 1), count {"rate"}, negative_binomial {"mean", "dispersion"} with
     variance = mean + dispersion * mean^2. With a shortcut the root has no parameters of its own: L - 1 rows. A scope of
-    d continuous attributes may have a Gaussian in common: {"mean"} [.., M, d], {"covariance"} [.., M, d, d]; or instead
-    of a covariance W Wᵀ + diag ψ its {"loadings"} W [.., M, d, r] and {"noise"} ψ [.., M, d].
+    d continuous attributes may have a Gaussian in common: {"mean"} [.., M, d], {"covariance"} [.., M, d, d].
 
     With a `regression` leaves have {"slope"} [.., M, P, D], too, for the D numbers that a node has heard: it
     is added to the P = d means in users' units, to the P = K logits, to a logit, a log-rate or a log-mean (P = 1).
@@ -144,41 +143,46 @@ def expect(
 ) -> tuple[list[float], Array | None]:
     """What a node tells of its entries, with its covariance: what leaves expect, weighted by the trees that reach them.
 
-    Between the trees, and within the leaves of each. Without `across` the numbers count as uncorrelated.
+    Between the trees, and within the leaves of each. Without `across` what is told of different attributes counts as
+    uncorrelated.
     """
     trees = list(induced_trees(model, level, model.circuit, priors, entries, context))
     total = log_sum_exp(tree.log_weight for tree in trees)
     said = [together(model, level, tree, entries, context) for tree in trees]
     probabilities = [math.exp(tree.log_weight - total) for tree in trees]
-    mean = np.zeros(len(said[0][0]))
-    for probability, (own, _) in zip(probabilities, said, strict=True):
+    attribute_of, _, _ = said[0]
+    mean = np.zeros(len(attribute_of))
+    for probability, (_, own, _) in zip(probabilities, said, strict=True):
         mean = mean + probability * own
     covariance = np.zeros((len(mean), len(mean)))
-    for probability, (own, within) in zip(probabilities, said, strict=True):
+    for probability, (_, own, within) in zip(probabilities, said, strict=True):
         if within is None:
             return [float(number) for number in mean], None
         covariance = covariance + probability * (within + np.outer(own - mean, own - mean))
     if model.regression is not None and not model.regression.across:
-        covariance = np.diag(np.diag(covariance))
+        for i, j in itertools.product(range(len(mean)), repeat=2):
+            if attribute_of[i] != attribute_of[j]:
+                covariance[i, j] = 0.0
     return [float(number) for number in mean], covariance
 
 
 def together(
     model: Model, level: int, tree: Induced, entries: dict[str, Entry], context: Context
-) -> tuple[Array, Array | None]:
-    """What the leaves of an induced tree tell, in the order of the attributes, and its covariance."""
+) -> tuple[list[str], Array, Array | None]:
+    """What the leaves of an induced tree tell, in the order of the attributes: whose numbers, expected, covariance."""
     said = [(scope, told_by_leaf(model, level, scope, m, entries, context)) for scope, m in tree.reached]
     attribute_of = [name for scope, own in said for name, n in zip(names_of(scope), own.mean, strict=True) for _ in n]
     mean = np.array([number for _, own in said for numbers in own.mean for number in numbers])
     order = sorted(range(len(mean)), key=lambda i: list(model.kinds).index(attribute_of[i]))
+    ordered = [attribute_of[i] for i in order]
     covariance, start = np.zeros((len(mean), len(mean))), 0
     for _, own in said:
         if own.covariance is None:
-            return mean[order], None
+            return ordered, mean[order], None
         end = start + len(own.covariance)
         covariance[start:end, start:end] = own.covariance
         start = end
-    return mean[order], covariance[np.ix_(order, order)]
+    return ordered, mean[order], covariance[np.ix_(order, order)]
 
 
 def induced_trees(
