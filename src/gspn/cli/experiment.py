@@ -26,6 +26,10 @@ Models = Annotated[
     list[str] | None, typer.Option("--model", help="Only these models of the grid (may be given several times).")
 ]
 Results = Annotated[Path, typer.Option("--results", help="Folder of records and reports.")]
+Final = Annotated[
+    bool,
+    typer.Option("--final", help="The yardstick's final sets in place of those for choosing; looks are recorded."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 
 
@@ -69,6 +73,7 @@ def run_experiment(
         str | None, typer.Option("--ray", help='Address of a Ray cluster, or "local" to start one here.')
     ] = None,
     retry_failed: Annotated[bool, typer.Option(help="Make runs again whose training failed.")] = False,
+    final: Final = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -81,14 +86,14 @@ def run_experiment(
     from gspn.experiments.running import Runner, commit, forget_failed, run
 
     read = read_grid(experiment, grid)
-    chosen = contests(read, data, model)
+    chosen = contests(read, data, model, final)
     if read.question == "time":
         from gspn.benchmarks.step import THREADS
 
         workers, threads = 1, THREADS  # anything beside it would be measured as well
     records = Records(results)
     # What was made earlier stays in the report, whatever is run now. Asked before anything is trained: it may complain.
-    shown = {*(data or read.data), *columns_with_records(read, records)}
+    shown = {*(data or read.data), *columns_with_records(read, records, final)}
     if retry_failed:
         forget_failed(chosen, records)
     runner: Runner
@@ -107,8 +112,9 @@ def run_experiment(
         runner.close()
     for failure, labels in _by_failure(failed).items():
         typer.echo(f"failed: {'; '.join(labels)}\n{failure}", err=True)
-    columns = [column for column in read.data if column in shown]
-    show_report(experiment, grid, columns, results=results, as_json=as_json)
+    known = {contest.column for contest in contests(read, final=final)} if read.question == "impute" else shown
+    columns = [column for column in read.data if column in shown and column in known]
+    show_report(experiment, grid, columns, results=results, final=final, as_json=as_json)
     if failed:
         raise typer.Exit(1)
 
@@ -130,6 +136,7 @@ def show_report(
     data: Data = None,
     model: Models = None,
     results: Results = Path("results"),
+    final: Final = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the rows of the tables for LaTeX.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -147,14 +154,17 @@ def show_report(
     from gspn.experiments.tables import findings
 
     read, records = read_grid(experiment, grid), Records(results)
-    data = data or columns_with_records(read, records)
+    data = data or columns_with_records(read, records, final)
     words = ["gspn", "experiment", "run", experiment, "--grid", grid]
-    if set(data or read.data) != set(read.data):
+    if not final and read.question != "impute" and set(data or read.data) != set(read.data):
         words += [word for name in data or () for word in ("--data", name)]
     words += [word for name in model or () for word in ("--model", name)]
+    words += ["--final"] if final else []
     command = shlex.join(words)
-    found = findings(read, contests(read, data, model), records, command)
-    folder = results / f"{experiment}-{Path(grid).stem}"
+    if final:
+        _record_look(results, f"{experiment}/{grid}", data or [], list(model or read.models))
+    found = findings(read, contests(read, data, model, final), records, command)
+    folder = results / f"{experiment}-{Path(grid).stem}{'-final' if final else ''}"
     write_report(found, folder)
     if latex:
         for part in found.parts:
@@ -164,6 +174,13 @@ def show_report(
         typer.echo(json.dumps(plain({"folder": str(folder), **asdict(found)}), allow_nan=False))
     else:
         typer.echo(f"{found.done} of {found.planned} training runs; the report is in {folder / 'report.html'}")
+
+
+def _record_look(results: Path, grid: str, sets: Sequence[str], methods: Sequence[str]) -> None:
+    from gspn.experiments.running import commit
+    from gspn.experiments.yardstick.looks import record_look
+
+    record_look(results, grid=grid, sets=sets, methods=methods, commit=commit())
 
 
 class _Progress:

@@ -297,10 +297,16 @@ def _numbers(cells: list[str]) -> Sequence[Any]:
 
 _CONCRETE = ("cement", "slag", "ash", "water")
 _WINE = ("fixed_acidity", "volatile_acidity", "citric_acid", "sugar")
-_BALTIMORE = "PRICE NROOM DWELL NBATH PATIO FIREPL AC BMENT NSTOR GAR AGE CITCOU LOTSZ SQFT X Y".split()
-_ST_LOUIS = "HR7984 HR8488 HR8893 HC7984 HC8488 HC8893 PO7984 PO8893 PE77 PE82 PE87 RDAC80 RDAC85 RDAC90".split()
-_CAROLINA = "AREA BIR74 SID74 NWBIR74 BIR79 SID79 NWBIR79 NWR74 NWR79".split()
-_GEORGIA = "TotPop90 PctRural PctBach PctEld PctFB PctPov PctBlack X Y".split()
+_BALTIMORE = (
+    *("PRICE", "NROOM", "DWELL", "NBATH", "PATIO", "FIREPL", "AC", "BMENT", "NSTOR", "GAR", "AGE", "CITCOU"),
+    *("LOTSZ", "SQFT", "X", "Y"),
+)
+_ST_LOUIS = (
+    *("HR7984", "HR8488", "HR8893", "HC7984", "HC8488", "HC8893", "PO7984", "PO8893"),
+    *("PE77", "PE82", "PE87", "RDAC80", "RDAC85", "RDAC90"),
+)
+_CAROLINA = ("AREA", "BIR74", "SID74", "NWBIR74", "BIR79", "SID79", "NWBIR79", "NWR74", "NWR79")
+_GEORGIA = ("TotPop90", "PctRural", "PctBach", "PctEld", "PctFB", "PctPov", "PctBlack", "X", "Y")
 
 
 def _baltimore() -> GraphDataset:
