@@ -81,7 +81,7 @@ def run_experiment(
     from gspn.experiments.grids import read_grid
     from gspn.experiments.local import LocalRunner
     from gspn.experiments.on_ray import RayRunner
-    from gspn.experiments.protocols import columns_with_records, contests
+    from gspn.experiments.protocols import columns_of, columns_with_records, contests
     from gspn.experiments.records import Records
     from gspn.experiments.running import Runner, commit, forget_failed, run
 
@@ -93,7 +93,9 @@ def run_experiment(
         workers, threads = 1, THREADS  # anything beside it would be measured as well
     records = Records(results)
     # What was made earlier stays in the report, whatever is run now. Asked before anything is trained: it may complain.
-    shown = {*(data or read.data), *columns_with_records(read, records, final)}
+    shown = {*(data or columns_of(read, final)), *columns_with_records(read, records, final)}
+    if final:
+        _record_look(results, f"{experiment}/{grid}", list(shown), list(model or read.models))
     if retry_failed:
         forget_failed(chosen, records)
     runner: Runner
@@ -112,9 +114,8 @@ def run_experiment(
         runner.close()
     for failure, labels in _by_failure(failed).items():
         typer.echo(f"failed: {'; '.join(labels)}\n{failure}", err=True)
-    known = {contest.column for contest in contests(read, final=final)} if read.question == "impute" else shown
-    columns = [column for column in read.data if column in shown and column in known]
-    show_report(experiment, grid, columns, results=results, final=final, as_json=as_json)
+    columns = [column for column in read.data if column in shown]
+    _show_report(experiment, grid, columns, results=results, final=final, as_json=as_json)
     if failed:
         raise typer.Exit(1)
 
@@ -141,6 +142,25 @@ def show_report(
     as_json: AsJson = False,
 ) -> None:
     """Write the report of what has been found so far, complete or not; of all datasets that have results."""
+    if final:
+        from gspn.experiments.grids import read_grid
+        from gspn.experiments.protocols import columns_of
+
+        read = read_grid(experiment, grid)
+        _record_look(results, f"{experiment}/{grid}", data or columns_of(read, final), list(model or read.models))
+    _show_report(experiment, grid, data, model, results, final, latex, as_json)
+
+
+def _show_report(
+    experiment: str,
+    grid: str,
+    data: list[str] | None = None,
+    model: list[str] | None = None,
+    results: Path = Path("results"),
+    final: bool = False,
+    latex: bool = False,
+    as_json: bool = False,
+) -> None:
     import json
     import shlex
     from dataclasses import asdict
@@ -148,7 +168,7 @@ def show_report(
     from gspn.cli.screen import plain
     from gspn.experiments.findings import Table
     from gspn.experiments.grids import read_grid
-    from gspn.experiments.protocols import columns_with_records, contests
+    from gspn.experiments.protocols import columns_of, columns_with_records, contests
     from gspn.experiments.records import Records
     from gspn.experiments.report import latex_rows, write_report
     from gspn.experiments.tables import findings
@@ -156,13 +176,11 @@ def show_report(
     read, records = read_grid(experiment, grid), Records(results)
     data = data or columns_with_records(read, records, final)
     words = ["gspn", "experiment", "run", experiment, "--grid", grid]
-    if not final and read.question != "impute" and set(data or read.data) != set(read.data):
+    if data and {*data} != {*columns_of(read, final)}:
         words += [word for name in data or () for word in ("--data", name)]
     words += [word for name in model or () for word in ("--model", name)]
     words += ["--final"] if final else []
     command = shlex.join(words)
-    if final:
-        _record_look(results, f"{experiment}/{grid}", data or [], list(model or read.models))
     found = findings(read, contests(read, data, model, final), records, command)
     folder = results / f"{experiment}-{Path(grid).stem}{'-final' if final else ''}"
     write_report(found, folder)

@@ -133,15 +133,14 @@ def contests(
 def _imputations(grid: Grid, columns: Sequence[str] | None, rows: Sequence[str] | None, final: bool) -> list[Contest]:
     """One contest for every mask and method; the first masks of all sets come before the second ones."""
     for column in columns or ():
-        if SETS[grid.data[column].name].final != final:
+        if column not in columns_of(grid, final):
             raise InputError(f"{column} is {'for choosing' if final else 'a final set: looking at it needs --final'}")
     loaded: dict[str, tuple[GraphDataset, str]] = {}
-    for column, source in grid.data.items():
-        if SETS[source.name].final == final and (not columns or column in columns):
-            try:
-                loaded[column] = (source.load(), source.digest())
-            except GSPNError as error:
-                _log.warning("%s is skipped: %s", column, error)
+    for column in columns or columns_of(grid, final):
+        try:
+            loaded[column] = (grid.data[column].load(), grid.data[column].digest())
+        except GSPNError as error:
+            _log.warning("%s is skipped: %s", column, error)
     return [
         Contest(row, column, number, grid.measure, (_imputation(grid, row, column, case, seed, *own),), 0)
         for seed in range(grid.asked["seeds"])
@@ -183,12 +182,20 @@ def _check_measure(column: str, target: Target, measure: str) -> None:
         raise InputError(f"{column} is judged by {wanted!r}, the grid's measure is {measure!r}")
 
 
+def columns_of(grid: Grid, final: bool = False) -> list[str]:
+    """All columns; of the yardstick's sets those for choosing, or the `final` ones, which no other experiment has."""
+    if grid.question == "impute":
+        return [column for column, source in grid.data.items() if SETS[source.name].final == final]
+    if final:
+        raise InputError("only the yardstick of imputation has final sets")
+    return list(grid.data)
+
+
 def columns_with_records(grid: Grid, records: Records, final: bool = False) -> list[str]:
     """The columns of which some run has been made; data that nothing was made of need not be there."""
     known = [(run["question"], {**run["data"], "digest": None}) for run in (record["run"] for record in records.all())]
     likely = [name for name, source in grid.data.items() if (grid.question, source.spec() | {"digest": None}) in known]
-    if grid.question == "impute":
-        likely = [name for name in likely if SETS[grid.data[name].name].final == final]
+    likely = [name for name in likely if name in columns_of(grid, final)]
     return [name for name in likely if _has_records(grid, name, records, final)]
 
 
