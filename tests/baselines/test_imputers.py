@@ -30,11 +30,11 @@ def graphs(count: int, seed: int) -> tuple[list[Data], list[Data]]:
     return whole, gappy
 
 
-def errors(method: str) -> dict[str, float]:
+def errors(method: str, neighbours: bool = False) -> dict[str, float]:
     """Mean absolute error of b, share of wrong categories and mean absolute error of n, over the gaps."""
     _, training = graphs(40, 0)
     truth, held_out = graphs(20, 1)
-    found = FeatureImputer(SCHEMA, method).fit(training).impute(held_out)
+    found = FeatureImputer(SCHEMA, method, neighbours=neighbours).fit(training).impute(held_out)
     gaps = torch.cat([graph.x for graph in held_out]).isnan()
     wrong = (torch.cat([graph.x for graph in found]) - torch.cat([graph.x for graph in truth])).abs()
     return {name: wrong[gaps[:, i], i].double().mean().item() for i, name in enumerate(SCHEMA.names)}
@@ -52,6 +52,16 @@ def test_what_each_can_and_cannot_see() -> None:
     assert mean["k"] > 0.3
     assert max(other["k"] for other in (iterative, nearest, propagation)) < 0.2
     assert propagation["n"] < 0.3 * mean["n"]
+
+
+@pytest.mark.parametrize("method", ["iterative", "trees"])
+def test_neighbours_are_further_columns(method: str) -> None:
+    alone, told = errors(method), errors(method, neighbours=True)
+    assert alone["b"] < 0.6 * errors("mean")["b"]
+    assert told["k"] < 0.5 * alone["k"]  # the same along each clique
+    if method == "trees":  # rounds of ridge regressions go astray on columns that are copies of each other
+        assert told["b"] < 1.2 * alone["b"]
+        assert told["n"] < 0.5 * alone["n"]
 
 
 def test_mean_and_mode_by_hand() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Self, overload
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer as _  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
@@ -22,13 +23,17 @@ from torch_geometric.transforms import FeaturePropagation
 
 from gspn.attributes import Schema
 from gspn.baselines.features import Features
+from gspn.baselines.neighbour_means import neighbour_means
 from gspn.errors import NotFittedError
 from gspn.graphs import GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.graphs.draws import keyed_generator
 from gspn.models.arguments import check_choice, check_integer
 from gspn.models.questions import Graphs, listed, with_entries
 
-METHODS = ("mean", "iterative", "nearest", "propagation")
+METHODS = ("mean", "iterative", "trees", "nearest", "propagation")
+
+_TREES, _ROUNDS = 30, 5
+"""Of "trees": a forest for every column in every round."""
 
 _ROWS = 14
 """Names the stream of random numbers that chooses training rows."""
@@ -42,36 +47,38 @@ class FeatureImputer(BaseEstimator):
 
     - "mean": the training mean, or the commonest category.
     - "iterative": scikit-learn's `IterativeImputer`, which regresses each column on the others of the same vertex.
+    - "trees": the same with extremely randomised trees in place of Bayesian ridge regression.
     - "nearest": scikit-learn's `KNNImputer`, the mean of the most similar vertices of the training graphs.
     - "propagation": PyG's `FeaturePropagation`, values that diffuse along the edges from where they are observed. It
       starts from the training means, and learns nothing else.
 
-    The two of scikit-learn see no edges and learn from at most `max_rows` vertices, drawn by `seed`.
+    Those of scikit-learn learn from at most `max_rows` vertices, drawn by `seed`. They see edges with `neighbours`
+    alone: the means of what neighbours have observed are then columns beside a vertex's own.
     """
 
-    def __init__(self, schema: Schema, method: str = "mean", max_rows: int = 5_000, seed: int = 0) -> None:
+    def __init__(
+        self, schema: Schema, method: str = "mean", max_rows: int = 5_000, seed: int = 0, neighbours: bool = False
+    ) -> None:
         self.schema = schema
         self.method = method
         self.max_rows = max_rows
         self.seed = seed
+        self.neighbours = neighbours
 
     def fit(self, graphs: Graphs, y: object = None, *, validation: object = None, progress: bool = True) -> Self:
         """Learn from graphs with gaps; the other arguments are there for those who treat all models alike."""
         check_choice("method", self.method, METHODS)
         check_integer("max_rows", self.max_rows, 1)
         check_integer("seed", self.seed, 0, 2**63 - 1)
-        entries = pack(graphs, self.schema).entries()
+        dataset = pack(graphs, self.schema)
+        entries = dataset.entries()
         features, table = Features.of(self.schema, entries), None
-        if self.method in ("iterative", "nearest"):
+        if self.method in ("iterative", "trees", "nearest"):
             chosen = torch.randperm(len(entries), generator=keyed_generator(self.seed, _ROWS))[: self.max_rows]
-            table = (
-                KNNImputer(keep_empty_features=True)
-                if self.method == "nearest"
-                else IterativeImputer(random_state=self.seed % 2**32, keep_empty_features=True)
-            )
+            table = self._table()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # ten rounds are what people get by default
-                table.fit(_with_gaps(features, entries[chosen])[:, self._columns(features)].numpy())
+                table.fit(self._seen(features, dataset, entries)[chosen].numpy())
         self.features_, self.table_ = features, table
         return self
 
@@ -95,13 +102,36 @@ class FeatureImputer(BaseEstimator):
         """[n, columns] features without gaps."""
         if self.table_ is not None and len(entries):
             kept = self._columns(self.features_)
-            filled = self.table_.transform(_with_gaps(self.features_, entries)[:, kept].numpy())
+            filled = self.table_.transform(self._seen(self.features_, dataset, entries).numpy())
             whole = self.features_(entries).double()
-            whole[:, kept] = torch.from_numpy(np.asarray(filled, dtype=np.float64))
+            whole[:, kept] = torch.from_numpy(np.asarray(filled, dtype=np.float64))[:, : int(kept.sum())]
             return whole if self.method == "nearest" else _completed(self.features_, whole)
         if self.method == "propagation" and len(entries):
             return torch.cat([_propagated(self.features_, batch) for batch in dataset.chunks(_AT_ONCE)])
         return self.features_(entries)
+
+    def _table(self) -> Any:
+        if self.method == "nearest":
+            return KNNImputer(keep_empty_features=True)
+        seed = self.seed % 2**32
+        if self.method == "iterative":
+            return IterativeImputer(random_state=seed, keep_empty_features=True)
+        forest = ExtraTreesRegressor(_TREES, min_samples_leaf=2, random_state=seed)
+        # Complete columns, such as neighbours' means, are not regressed.
+        return IterativeImputer(
+            forest, max_iter=_ROUNDS, random_state=seed, keep_empty_features=True, skip_complete=True
+        )
+
+    def _seen(self, features: Features, dataset: GraphDataset, entries: Tensor) -> Tensor:
+        """[n, columns] what the imputer of tables sees: its own columns with gaps, neighbours' means without."""
+        own = _with_gaps(features, entries)
+        kept = own[:, self._columns(features)]
+        if not self.neighbours:
+            return kept
+        told = neighbour_means(dataset, own)
+        # Where nobody has told anything, what stands for a gap says so.
+        rest = features(torch.full_like(entries[:1], torch.nan)) if len(entries) else told[:1]
+        return torch.cat([kept, torch.where(told.isnan(), rest, told)], dim=1)
 
     def _columns(self, features: Features) -> Tensor:
         """Which columns the imputer of tables sees.
@@ -110,7 +140,7 @@ class FeatureImputer(BaseEstimator):
         nothing from the rest.
         """
         kept = torch.ones(features.width, dtype=torch.bool)
-        if self.method == "iterative":
+        if self.method in ("iterative", "trees"):
             for block in _categories(features):
                 kept[block.stop - 1] = False
         return kept

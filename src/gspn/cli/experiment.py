@@ -26,6 +26,10 @@ Models = Annotated[
     list[str] | None, typer.Option("--model", help="Only these models of the grid (may be given several times).")
 ]
 Results = Annotated[Path, typer.Option("--results", help="Folder of records and reports.")]
+Final = Annotated[
+    bool,
+    typer.Option("--final", help="The yardstick's final sets in place of those for choosing; looks are recorded."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 
 
@@ -69,6 +73,7 @@ def run_experiment(
         str | None, typer.Option("--ray", help='Address of a Ray cluster, or "local" to start one here.')
     ] = None,
     retry_failed: Annotated[bool, typer.Option(help="Make runs again whose training failed.")] = False,
+    final: Final = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -76,19 +81,21 @@ def run_experiment(
     from gspn.experiments.grids import read_grid
     from gspn.experiments.local import LocalRunner
     from gspn.experiments.on_ray import RayRunner
-    from gspn.experiments.protocols import columns_with_records, contests
+    from gspn.experiments.protocols import columns_of, columns_with_records, contests
     from gspn.experiments.records import Records
     from gspn.experiments.running import Runner, commit, forget_failed, run
 
     read = read_grid(experiment, grid)
-    chosen = contests(read, data, model)
+    chosen = contests(read, data, model, final)
     if read.question == "time":
         from gspn.benchmarks.step import THREADS
 
         workers, threads = 1, THREADS  # anything beside it would be measured as well
     records = Records(results)
     # What was made earlier stays in the report, whatever is run now. Asked before anything is trained: it may complain.
-    shown = {*(data or read.data), *columns_with_records(read, records)}
+    shown = {*(data or columns_of(read, final)), *columns_with_records(read, records, final)}
+    if final:
+        _record_look(results, f"{experiment}/{grid}", list(shown), list(model or read.models))
     if retry_failed:
         forget_failed(chosen, records)
     runner: Runner
@@ -108,7 +115,7 @@ def run_experiment(
     for failure, labels in _by_failure(failed).items():
         typer.echo(f"failed: {'; '.join(labels)}\n{failure}", err=True)
     columns = [column for column in read.data if column in shown]
-    show_report(experiment, grid, columns, results=results, as_json=as_json)
+    _show_report(experiment, grid, columns, results=results, final=final, as_json=as_json)
     if failed:
         raise typer.Exit(1)
 
@@ -130,10 +137,30 @@ def show_report(
     data: Data = None,
     model: Models = None,
     results: Results = Path("results"),
+    final: Final = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the rows of the tables for LaTeX.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the report of what has been found so far, complete or not; of all datasets that have results."""
+    if final:
+        from gspn.experiments.grids import read_grid
+        from gspn.experiments.protocols import columns_of
+
+        read = read_grid(experiment, grid)
+        _record_look(results, f"{experiment}/{grid}", data or columns_of(read, final), list(model or read.models))
+    _show_report(experiment, grid, data, model, results, final, latex, as_json)
+
+
+def _show_report(
+    experiment: str,
+    grid: str,
+    data: list[str] | None = None,
+    model: list[str] | None = None,
+    results: Path = Path("results"),
+    final: bool = False,
+    latex: bool = False,
+    as_json: bool = False,
+) -> None:
     import json
     import shlex
     from dataclasses import asdict
@@ -141,20 +168,21 @@ def show_report(
     from gspn.cli.screen import plain
     from gspn.experiments.findings import Table
     from gspn.experiments.grids import read_grid
-    from gspn.experiments.protocols import columns_with_records, contests
+    from gspn.experiments.protocols import columns_of, columns_with_records, contests
     from gspn.experiments.records import Records
     from gspn.experiments.report import latex_rows, write_report
     from gspn.experiments.tables import findings
 
     read, records = read_grid(experiment, grid), Records(results)
-    data = data or columns_with_records(read, records)
+    data = data or columns_with_records(read, records, final)
     words = ["gspn", "experiment", "run", experiment, "--grid", grid]
-    if set(data or read.data) != set(read.data):
+    if data and {*data} != {*columns_of(read, final)}:
         words += [word for name in data or () for word in ("--data", name)]
     words += [word for name in model or () for word in ("--model", name)]
+    words += ["--final"] if final else []
     command = shlex.join(words)
-    found = findings(read, contests(read, data, model), records, command)
-    folder = results / f"{experiment}-{Path(grid).stem}"
+    found = findings(read, contests(read, data, model, final), records, command)
+    folder = results / f"{experiment}-{Path(grid).stem}{'-final' if final else ''}"
     write_report(found, folder)
     if latex:
         for part in found.parts:
@@ -164,6 +192,13 @@ def show_report(
         typer.echo(json.dumps(plain({"folder": str(folder), **asdict(found)}), allow_nan=False))
     else:
         typer.echo(f"{found.done} of {found.planned} training runs; the report is in {folder / 'report.html'}")
+
+
+def _record_look(results: Path, grid: str, sets: Sequence[str], methods: Sequence[str]) -> None:
+    from gspn.experiments.running import commit
+    from gspn.experiments.yardstick.looks import record_look
+
+    record_look(results, grid=grid, sets=sets, methods=methods, commit=commit())
 
 
 class _Progress:

@@ -17,6 +17,8 @@ from gspn.experiments.measures import MEASURES, measure_of
 from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Run
 from gspn.experiments.sources import Division, fold_digest
+from gspn.experiments.yardstick.sets import SETS
+from gspn.graphs import GraphDataset
 from gspn.targets import Target
 
 _log = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ class Contest:
 
     def finals(self, find: Find) -> tuple[Run, ...]:
         """The runs that assess the winner; none as long as there is no winner."""
-        winner = self.winner(find)
+        winner = self.winner(find) if self.runs else None
         if winner is None:
             return ()
         # Seed 0 has been selected with, and was lucky perhaps.
@@ -83,12 +85,19 @@ class Contest:
         return self._is_contested and all("error" in (find(run.key) or {}) for run in self.candidates)
 
 
-def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[str] | None = None) -> list[Contest]:
-    """All contests of an experiment, or those in the named columns and rows; loads the data to know its digest."""
+def contests(
+    grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[str] | None = None, final: bool = False
+) -> list[Contest]:
+    """All contests of an experiment, or those in the named columns and rows; loads the data to know its digest.
+
+    Of the yardstick's sets they are those for choosing, or the `final` ones.
+    """
     for names, known, what in ((columns, grid.data, "dataset"), (rows, grid.models, "model")):
         for name in names or ():
             if name not in known:
                 raise InputError(f"the grid has no {what} {name!r}; it has {', '.join(known)}")
+    if grid.question == "impute":
+        return _imputations(grid, columns, rows, final)
     found = []
     for column, source in grid.data.items():
         if columns and column not in columns:
@@ -121,6 +130,49 @@ def contests(grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[st
     return found
 
 
+def _imputations(grid: Grid, columns: Sequence[str] | None, rows: Sequence[str] | None, final: bool) -> list[Contest]:
+    """One contest for every mask and method; the first masks of all sets come before the second ones."""
+    for column in columns or ():
+        if column not in columns_of(grid, final):
+            raise InputError(f"{column} is {'for choosing' if final else 'a final set: looking at it needs --final'}")
+    loaded: dict[str, tuple[GraphDataset, str]] = {}
+    for column in columns or columns_of(grid, final):
+        try:
+            loaded[column] = (grid.data[column].load(), grid.data[column].digest())
+        except GSPNError as error:
+            _log.warning("%s is skipped: %s", column, error)
+    return [
+        Contest(row, column, number, grid.measure, (_imputation(grid, row, column, case, seed, *own),), 0)
+        for seed in range(grid.asked["seeds"])
+        for number, case in enumerate(grid.asked["cases"])
+        for column, own in loaded.items()
+        for row, entry in grid.models.items()
+        if (not rows or row in rows) and (not entry.data or column in entry.data)
+    ]
+
+
+def _imputation(
+    grid: Grid, row: str, column: str, case: tuple[str, float], seed: int, dataset: GraphDataset, digest: str
+) -> Run:
+    entry = grid.models[row]
+    ((settings, _),) = entry.configurations(column)
+    if not int(dataset.num_edges_per_graph().sum()):
+        # Who looks at neighbours is, without any, the method that does not: one run for both.
+        settings = {key: value for key, value in settings.items() if key != "neighbours"}
+    return Run(
+        question=grid.question,
+        source=grid.data[column],
+        division=Division(),
+        digests=(digest, ""),
+        model=entry.system,
+        settings=settings,
+        head=None,
+        seed=seed,
+        stage=SELECTION,
+        asked={"mechanism": case[0], "rate": case[1]},
+    )
+
+
 def _check_measure(column: str, target: Target, measure: str) -> None:
     try:
         wanted = measure_of(target)
@@ -130,16 +182,26 @@ def _check_measure(column: str, target: Target, measure: str) -> None:
         raise InputError(f"{column} is judged by {wanted!r}, the grid's measure is {measure!r}")
 
 
-def columns_with_records(grid: Grid, records: Records) -> list[str]:
+def columns_of(grid: Grid, final: bool = False) -> list[str]:
+    """All columns; of the yardstick's sets those for choosing, or the `final` ones, which no other experiment has."""
+    if grid.question == "impute":
+        return [column for column, source in grid.data.items() if SETS[source.name].final == final]
+    if final:
+        raise InputError("only the yardstick of imputation has final sets")
+    return list(grid.data)
+
+
+def columns_with_records(grid: Grid, records: Records, final: bool = False) -> list[str]:
     """The columns of which some run has been made; data that nothing was made of need not be there."""
     known = [(run["question"], {**run["data"], "digest": None}) for run in (record["run"] for record in records.all())]
     likely = [name for name, source in grid.data.items() if (grid.question, source.spec() | {"digest": None}) in known]
-    return [name for name in likely if _has_records(grid, name, records)]
+    likely = [name for name in likely if name in columns_of(grid, final)]
+    return [name for name in likely if _has_records(grid, name, records, final)]
 
 
-def _has_records(grid: Grid, column: str, records: Records) -> bool:
+def _has_records(grid: Grid, column: str, records: Records, final: bool) -> bool:
     try:
-        planned = contests(grid, [column])
+        planned = contests(grid, [column], final=final)
     except GSPNError as error:  # somebody else's records, say, of data that are not on this machine
         _log.warning("the report leaves out %s, which may have results: %s", column, error)
         return False

@@ -18,6 +18,7 @@ import torch
 from gspn.errors import CheckpointError, GSPNError, InputError, MissingExtraError
 from gspn.experiments.drawing import draw
 from gspn.experiments.filling import fill
+from gspn.experiments.imputing import impute
 from gspn.experiments.predicting import predict
 from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import Piece, Run
@@ -28,6 +29,7 @@ _ANSWERS: Mapping[str, Callable[[Sequence[Run], Path], list[Record]]] = {
     "fill": fill,
     "time": measure_time,
     "draw": draw,
+    "impute": impute,
 }
 
 
