@@ -94,12 +94,10 @@ class Guarded:
 
     def given(self, evidence: Evidence) -> Guarded:
         both, discrete = self._joined(evidence), self._joined(evidence, self._discrete)
-        return replace(
-            self,
-            body=self.body.given(both),
-            tail=self.tail.given(discrete),
-            log_weights=self._log_weights_with(both, discrete),
-        )
+        body = self.body.given(both)
+        alike = self.tail is self.body and torch.equal(both.known, discrete.known)
+        tail = body if alike else self.tail.given(discrete)
+        return replace(self, body=body, tail=tail, log_weights=self._log_weights_with(both, discrete))
 
     def log_value(self) -> Tensor:
         """Of what was known at first, as f has it, and of what has become known since, guarded."""
