@@ -40,7 +40,7 @@ def pieces_of(
     batch: Batch, levels: int, roots: list[int] | None = None, budget: int = PLENTY
 ) -> list[tuple[Batch, Tensor]]:
     asked = torch.arange(batch.num_vertices) if roots is None else torch.tensor(roots, dtype=torch.long)
-    return list(echo_free(batch, asked, everything(batch, asked), levels, budget))
+    return list(echo_free(batch, asked, everything(batch, asked), levels - 1, budget))
 
 
 def copies_of(batch: Batch, root: int, levels: int) -> list[int]:

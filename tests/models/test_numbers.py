@@ -226,7 +226,7 @@ def results(model: GSPN, batch: Batch, hidden: str) -> Callable[[Callable[[Batch
 
     def from_all_others(forward: Callable[[Batch], Evaluation]) -> Tensor:
         roots, entries = torch.arange(batch.num_vertices), torch.ones(batch.x.shape, dtype=torch.bool)
-        pieces = echo_free(batch, roots, entries, model.num_layers, budget=1000)
+        pieces = echo_free(batch, roots, entries, model.hierarchy.reach, budget=1000)
         return torch.cat([forward(extended).log_hidden[position] for extended, position in pieces])
 
     return from_all_others

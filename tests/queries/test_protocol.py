@@ -100,8 +100,8 @@ class TwoModels:
         return self.members[0].schema
 
     @property
-    def num_layers(self) -> int:
-        return max(member.num_layers for member in self.members)
+    def reach(self) -> int:
+        return max(member.reach for member in self.members)
 
     @property
     def dtype(self) -> torch.dtype:

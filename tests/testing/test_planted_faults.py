@@ -18,6 +18,7 @@ from gspn.circuits import Context, Evidence
 from gspn.circuits.leaves import GaussianLeaves, Natural
 from gspn.hierarchy.aggregation import Aggregation, Mean, Messages
 from gspn.kernels import Climb, Kernel, Levels, Received, register_kernel
+from gspn.kernels.contract import Told
 from gspn.kernels.reference import REFERENCE
 from gspn.testing import AggregationCase, AggregationSuite, KernelSuite, LeafCase, LeafSuite, Suite, failures, oracle
 
@@ -175,11 +176,12 @@ def forgetful(climb: Climb) -> Levels:
         return REFERENCE.climb(climb)
     first = climb.transitions[:, :1].expand_as(climb.transitions)
 
-    def without_types(level: int, posterior: Tensor | None, expectation: Tensor | None) -> Received:
+    def without_types(level: int, posterior: Tensor | None, told: Told | None) -> Received:
         if posterior is None:
-            return aggregate(level, posterior, expectation)
+            return aggregate(level, posterior, told)
         start = climb.prior.expand(batch.num_vertices, *climb.prior.shape)
-        said = posterior, expectation, level, first[level - 1], batch, start, batch.target, batch.in_degree
+        known = level, first[level - 1], batch, start, batch.target, batch.in_degree
+        said = posterior, None if told is None else told.mean, *known
         return Mean(0, 0, 0, 0).forward(Messages(*said))
 
     return REFERENCE.climb(climb._replace(aggregate=without_types))

@@ -40,6 +40,8 @@ class Batch:
     """Targets: one row a graph or one row a vertex."""
     known_out_degree: Tensor | None = None
     """[N] in the whole graph, where a batch has copies of vertices or lacks some; None: the edges here are all"""
+    identity: Tensor | None = None
+    """[N] which vertex a row is, where several are the same (private copies); None: every row is a vertex of its own"""
 
     @property
     def num_vertices(self) -> int:

@@ -6,9 +6,18 @@ change: those on a closed walk through the root that is short enough to fit in t
 same root where there are any and to the shared vertices otherwise; the shared vertices never listen to copies. One
 pass over the extended graph then answers for all roots at once.
 
-Why these vertices suffice: hiding root v changes vertex u at level l only if u is reached from v in at most l steps,
-and u at level l matters to the root (level L-1) only if v is reached from u in at most L-1-l steps. Both can hold only
-if the two distances add up to at most L-1.
+Why these vertices suffice, where a level hears s steps far (s = 1, or 2 where leaves see two hops) and the root
+therefore `reach` = s (L-1): hiding root v changes vertex u at level l only if u is reached from v in at most s l steps,
+and u at level l matters to the root only if v is reached from u in at most s (L-1-l) steps. Both can hold only if the
+two distances add up to at most `reach`. A vertex u in the middle of two hops w → u → t needs a copy as well where w has
+changed at level l-1 and t matters at level l: its distances are at most s (l-1) + 1 and s (L-1-l) + 1, in sum `reach`.
+
+Why the degrees are those of the whole graph wherever they count: a row at a distance d < `reach` from the roots has all
+its senders, for they are at most d + 1 away and thus kept, and a copy has them too. Level l ≥ 1 at t counts only if t
+is at most s (L-1-l) away; it asks for the edges into t and, with two hops, for those into t's senders, which are at
+most s (L-1-l) + s - 1 ≤ `reach` - 1 away. Rows at the rim, which lack senders, count at level 0 alone, which asks for
+no edges. Who is whose sender, and so how many edges of u come from t, is told by `Batch.identity`: a copy t listens to
+a shared u that has no copy, and that u listens to the shared t, which is the same vertex.
 """
 
 from __future__ import annotations
@@ -23,33 +32,34 @@ from gspn.graphs.walks import Neighbourhood
 
 
 def echo_free(
-    batch: Batch, roots: Tensor, hidden: Tensor, num_levels: int, budget: int
+    batch: Batch, roots: Tensor, hidden: Tensor, reach: int, budget: int, longest_echo: int | None = None
 ) -> Iterator[tuple[Batch, Tensor]]:
     """The batch extended by private copies, in pieces: yields (extended batch, position of each root's copy).
 
     `hidden` [R, d] says what each root hides, from itself and in every inner occurrence of it. The pieces follow the
-    order of `roots`; each holds as many roots as keep the number of copies near `budget`.
+    order of `roots`; each holds as many roots as keep the number of copies near `budget`. A root hears what is at most
+    `reach` steps away, and itself along closed walks of at most `longest_echo` steps, by default as many.
     """
     if not len(roots):
         return
-    whole = Neighbourhood.of(batch)
+    whole, longest = Neighbourhood.of(batch), reach if longest_echo is None else longest_echo
     pending = [(roots, hidden)]
     while pending:
         some, hides = pending.pop()
-        pairs = whole.closed_walks(some, num_levels - 1, budget if len(some) > 1 else None)
+        pairs = whole.closed_walks(some, longest, budget if len(some) > 1 else None)
         if pairs is None:
             half = len(some) // 2
             pending += [(some[half:], hides[half:]), (some[:half], hides[:half])]
         else:
-            yield _extend(batch, whole, some, hides, pairs, num_levels)
+            yield _extend(batch, whole, some, hides, pairs, reach)
 
 
 def _extend(
-    batch: Batch, whole: Neighbourhood, roots: Tensor, hidden: Tensor, pairs: Tensor, num_levels: int
+    batch: Batch, whole: Neighbourhood, roots: Tensor, hidden: Tensor, pairs: Tensor, reach: int
 ) -> tuple[Batch, Tensor]:
     n = batch.num_vertices
     # Shared part: only what some root can hear at all.
-    kept = whole.ancestors(roots, num_levels - 1)
+    kept = whole.ancestors(roots, reach)
     new_number = kept.cumsum(0) - 1
     num_kept = int(kept.sum())
     sender, receiver = batch.source.long(), batch.target.long()
@@ -62,7 +72,7 @@ def _extend(
     place = torch.searchsorted(pairs, key).clamp_(max=max(len(pairs) - 1, 0))
     private = pairs[place] == key
     source = torch.where(private, num_kept + place, new_number[sender[edge]])
-    # A sender that no root hears in time feeds only a copy that does not matter any more: leave the edge out.
+    # A copy whose senders no root hears is that of a root which hears nobody at all: leave the edges out.
     useful = private | kept[sender[edge]]
 
     size = num_kept + len(pairs)
@@ -72,6 +82,7 @@ def _extend(
     # Both parts are sorted by receiver already, and copies come after all shared vertices.
     in_degree = torch.bincount(torch.cat([new_number[receiver[shared]], (num_kept + owner)[useful]]), minlength=size)
     edges, out_degree = torch.cat([shared, edge[useful]]), batch.out_degree
+    identity = torch.arange(n) if batch.identity is None else batch.identity
     extended = Batch(
         x=torch.cat([batch.x[kept], batch.x[copied]]),
         source=torch.cat([new_number[sender[shared]], source[useful]]).int(),
@@ -82,5 +93,6 @@ def _extend(
         edge_type=None if batch.edge_type is None else batch.edge_type[edges],
         hidden=all_hidden,
         known_out_degree=torch.cat([out_degree[kept], out_degree[copied]]),
+        identity=torch.cat([identity[kept], identity[copied]]),
     )
     return extended, copy_of_root

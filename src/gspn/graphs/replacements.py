@@ -4,6 +4,11 @@ The graph is extended by worlds. World 0 is the graph as it is; in every further
 another value, and the world holds copies of the vertices within reach of that vertex. A copy listens to its own world
 where that has the sender, and to world 0 otherwise, where the sender is the same. One pass over the extended graph
 then answers for all replacements at once.
+
+This asks only how far a change is heard, not how: a vertex further away from the replacement than `reach` has the same
+value in both worlds at every level, and so has, with two hops, everybody in the middle of a path that no change takes.
+Degrees are those of the whole graph wherever they count, for the reasons given in `echoes`: copies have all their
+senders, and world 0 has them up to one step before its rim.
 """
 
 from __future__ import annotations
@@ -36,34 +41,34 @@ class Worlds:
 
 
 def replaced(
-    batch: Batch, vertices: Tensor, column: int, values: Tensor, num_levels: int, reach: int, budget: int
+    batch: Batch, vertices: Tensor, column: int, values: Tensor, reach: int, copied: int, budget: int
 ) -> Iterator[Worlds]:
     """The worlds in which entry (vertices[i], column) is values[i], in order, as many at once as `budget` copies allow.
 
-    A vertex hears a replacement if it is reached in fewer than `num_levels` steps; `reach` is the number of steps up to
-    which vertices are copied, at least that. A single world may exceed the budget, as it has to be computed at once.
+    A vertex hears a replacement if it is reached in at most `reach` steps; `copied` is the number of steps up to which
+    vertices are copied, at least that. A single world may exceed the budget, as it has to be computed at once.
     """
     whole = Neighbourhood.of(batch)
     pending = [(0, len(vertices))] if len(vertices) else []
     while pending:
         start, end = pending.pop()
-        balls = _balls(whole, vertices[start:end], reach, budget if end - start > 1 else None)
+        balls = _balls(whole, vertices[start:end], copied, budget if end - start > 1 else None)
         if balls is None:
             half = (start + end) // 2
             pending += [(half, end), (start, half)]
         else:
             changed = vertices[start:end], values[start:end]
-            yield _extend(batch, whole, start, *changed, column, *balls, num_levels)
+            yield _extend(batch, whole, start, *changed, column, *balls, reach)
 
 
-def _balls(whole: Neighbourhood, vertices: Tensor, reach: int, budget: int | None) -> tuple[Tensor, Tensor] | None:
-    """Keys (replacement · N + vertex), sorted, of all vertices within reach of each replaced one, and their distances.
+def _balls(whole: Neighbourhood, vertices: Tensor, steps: int, budget: int | None) -> tuple[Tensor, Tensor] | None:
+    """Keys (replacement · N + vertex), sorted, of all vertices so many steps from a replaced one, and their distances.
 
     None when there are more than `budget`. Replacements at the same vertex share one search.
     """
     n = whole.num_vertices
     centre, which = torch.unique(vertices, return_inverse=True)
-    found = whole.within_reach(centre, reach, budget)
+    found = whole.within_reach(centre, steps, budget)
     if found is None:
         return None
     keys, distances = found
@@ -85,11 +90,11 @@ def _extend(
     column: int,
     balls: Tensor,
     distances: Tensor,
-    num_levels: int,
+    reach: int,
 ) -> Worlds:
     n = batch.num_vertices
     # World 0 needs what is heard by any vertex that hears a replacement; that includes these vertices themselves.
-    kept = whole.ancestors(torch.unique(balls % n), num_levels - 1).nonzero().squeeze(1)
+    kept = whole.ancestors(torch.unique(balls % n), reach).nonzero().squeeze(1)
     at_home = torch.full((n,), -1)
     at_home[kept] = torch.arange(len(kept))
     keys = torch.cat([kept, n + balls])
@@ -103,7 +108,7 @@ def _extend(
     in_degree = torch.bincount(owner[useful], minlength=len(keys))
     x = batch.x[vertex]
     x[_place(keys, (1 + torch.arange(len(vertices))) * n + vertices), column] = values
-    hears = (distances < num_levels).nonzero().squeeze(1)
+    hears = (distances <= reach).nonzero().squeeze(1)
     return Worlds(
         Batch(
             x=x,
@@ -114,6 +119,7 @@ def _extend(
             graph_ids=torch.zeros(1, dtype=torch.long),
             edge_type=None if batch.edge_type is None else batch.edge_type[edge[useful]],
             known_out_degree=batch.out_degree[vertex],
+            identity=vertex if batch.identity is None else batch.identity[vertex],
         ),
         first,
         balls[hears] // n,

@@ -12,11 +12,18 @@ from torch import Tensor, nn
 
 from gspn.attributes import Schema
 from gspn.circuits.evidence import Context, Evidence
-from gspn.circuits.given import Given
+from gspn.circuits.given import Roots
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import Leaves, Natural, at_level, with_level
 from gspn.circuits.leaves.contract import as_mapping, as_numbers
-from gspn.circuits.leaves.registry import context_width, family_name, leaves_for, needs_context
+from gspn.circuits.leaves.registry import (
+    context_width,
+    correlated_scopes,
+    family_name,
+    leaves_for,
+    needs_context,
+    takes_context,
+)
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.structure import Unit
 from gspn.circuits.templates import Template, compile_template, inputs_of, silent
@@ -32,7 +39,8 @@ from gspn.hierarchy.parameters import (
     take_units,
 )
 from gspn.hierarchy.roots import leave_one_out, log_prob_missing, roots_after, roots_of
-from gspn.kernels.contract import Climb, Levels, Received
+from gspn.hierarchy.usual import UsualContexts
+from gspn.kernels.contract import Climb, Levels, Received, Told
 from gspn.kernels.registry import kernel_for
 
 
@@ -50,6 +58,8 @@ class Evaluation:
     """[G + 1] graph g owns the vertices vertex_ptr[g] … vertex_ptr[g + 1] - 1"""
     with_hidden: Tensor | None = None
     """[N] `log_likelihood` where something is hidden; None where nothing is"""
+    alone: Tensor | None = None
+    """[N] True where level 0 answers; None: nowhere"""
 
     @property
     def log_likelihood(self) -> Tensor:
@@ -116,6 +126,11 @@ class Hierarchy(nn.Module):
         num_edge_types: int = 1,
         aggregation: str = "mean",
         leaves: Mapping[tuple[str, ...], str] | None = None,
+        covariance: str = "diagonal",
+        context: str | None = None,
+        context_variance: float = 0.0,
+        slopes: str = "tied",
+        guard: float = 0.0,
     ) -> None:
         """`leaves` names the families of some attributes, or sets of attributes, by their names in schema order."""
         super().__init__()
@@ -124,17 +139,25 @@ class Hierarchy(nn.Module):
         self.num_states = num_states
         self.num_edge_types = num_edge_types
         self.shortcut = shortcut
-        chosen = dict(leaves or {})
+        self.context, self.context_variance, self.guard = context, context_variance, guard
+        chosen = correlated_scopes(schema, template, leaves or {}, covariance, context)
         together = [names for names in chosen if len(names) > 1]
         self.template: Template = compile_template(template, schema, num_states, together)
         sums = self.template.num_sum_units
         own_levels = num_layers if shortcut is None else num_layers - 1
+        told = context_width(list(schema))
+        if context is not None:
+            self.usual = UsualContexts(context, context_variance, num_layers, num_edge_types, told)
         self.leaves = nn.ModuleList()
         for scope, count in zip(self.template.scopes, self.template.leaf_counts, strict=True):
             attributes = [schema[column] for column in scope]
             family = family_name(attributes, chosen)
-            width = context_width(list(schema)) if needs_context(family) else 0
-            self.leaves.append(leaves_for(attributes, own_levels, count, family=family, context_width=width))
+            width = told if needs_context(family) else 0
+            if context is not None and takes_context(family):
+                width = self.usual.width
+            tied = slopes == "tied"
+            made = leaves_for(attributes, own_levels, count, family=family, context_width=width, tied_slopes=tied)
+            self.leaves.append(made)
         self.aggregation = aggregation_named(aggregation)(num_layers, num_edge_types, sums, num_states)
         self.aggregation_name = aggregation
         self.raw_prior = nn.Parameter(0.1 * torch.randn(sums, num_states))
@@ -188,7 +211,7 @@ class Hierarchy(nn.Module):
         batch = batch.to(self.raw_prior.device)
         climb = self.climb(Evidence(batch.visible, batch.hidden), batch, self.prior(), self.transitions())
         levels = kernel_for(climb).climb(climb)
-        evaluation = Evaluation(levels, climb.evidence, climb.families, batch.vertex_ptr)
+        evaluation = Evaluation(levels, climb.evidence, climb.families, batch.vertex_ptr, alone=climb.alone)
         if batch.hidden is None:
             return evaluation
         everything = self.root_log_value(evaluation, climb.naturals, Evidence(batch.x))
@@ -199,28 +222,55 @@ class Hierarchy(nn.Module):
         known: list[Tensor] = []
         name = self.aggregation_name
 
-        def aggregate(level: int, posterior: Tensor | None, expectation: Tensor | None) -> Received:
+        def aggregate(level: int, posterior: Tensor | None, told: Told | None) -> Received:
             if not known:  # the same for all levels, and not needed by every kernel
                 known.extend([prior.expand(batch.num_vertices, *prior.shape), batch.target, batch.in_degree])
             if posterior is None:
                 return Received(known[0])
+            start, *structure = known
+            if self.context is not None:
+                start = self.usual.prior(level, prior, transitions).expand_as(start)
+            mean = None if told is None else told.mean
             received: Received = self.aggregation(
-                Messages(posterior, expectation, level, transitions[level - 1], batch, *known)
+                Messages(posterior, mean, level, transitions[level - 1], batch, start, *structure)
             )
-            return received
+            if self.context is None or told is None or received.context is None:
+                return received
+            return replace(received, context=self.usual.context(received.context.mean, told, batch, level))
 
-        return Climb(
+        climb = Climb(
             self.template, self.families, self.naturals(), evidence, prior, transitions, batch, name, aggregate
         )
+        if self.context is None:
+            return climb
+        return climb._replace(alone=batch.in_degree == 0, uncertain=self.context_variance > 0)
 
     def root_log_value(self, evaluation: Evaluation, naturals: Sequence[Natural], evidence: Evidence) -> Tensor:
         """[N] log-probability of other evidence at the roots than that which the pass has seen."""
         root = [at_level(natural, -1) for natural in naturals]
         inputs = inputs_of(self.template, self.families, root, evidence, evaluation.root_context)
         log_value = self.template.log_value(inputs[0], evaluation.root_log_prior)
+        if evaluation.alone is not None and bool(evaluation.alone.any()):
+            lowest = [at_level(natural, 0) for natural in naturals]
+            inputs = inputs_of(self.template, self.families, lowest, evidence)
+            by_lowest = self.template.log_value(inputs[0], evaluation.root_log_prior)
+            log_value = torch.where(evaluation.alone, by_lowest, log_value)
         return log_value.masked_fill(silent(self.families, evidence), 0.0)
 
     # What questions need (`queries.contract.Answering`).
+
+    @property
+    def reach(self) -> int:
+        """How many steps away a vertex can be and still be heard by a root."""
+        return (self.num_layers - 1) * (2 if getattr(self, "context", None) == "two_hops" else 1)
+
+    @property
+    def longest_echo(self) -> int:
+        """How many steps a closed walk can have that brings a root its own echo.
+
+        As many as it hears, but with two levels one, a self-loop: two hops never come from the vertex itself.
+        """
+        return 1 if self.num_layers == 2 else self.reach
 
     @property
     def dtype(self) -> torch.dtype:
@@ -235,11 +285,11 @@ class Hierarchy(nn.Module):
         return self.num_layers * self.template.num_sum_units * self.num_states
 
     @torch.no_grad()
-    def roots(self, batch: Batch, vertices: Tensor, hidden: Tensor) -> Given:
+    def roots(self, batch: Batch, vertices: Tensor, hidden: Tensor) -> Roots:
         return roots_of(self, batch, vertices, hidden)
 
     @torch.no_grad()
-    def roots_after(self, batch: Batch, vertices: Tensor) -> Given:
+    def roots_after(self, batch: Batch, vertices: Tensor) -> Roots:
         return roots_after(self, batch, vertices)
 
     @torch.no_grad()
@@ -289,6 +339,8 @@ class Hierarchy(nn.Module):
             own = self.aggregation.export()
             if own:
                 exported["aggregation"] = own
+            if self.context is not None:
+                exported["context"] = self.usual.export()
         return exported
 
     def assign(self, exported: Mapping[str, Any], *, fitted: bool) -> None:
@@ -304,12 +356,15 @@ class Hierarchy(nn.Module):
         own = self.aggregation.export()
         needed = {"prior", "transitions", "leaves"} | ({"shortcut"} if self.shortcut == "learned" else set())
         needed |= {"aggregation"} if own else set()
+        needed |= set() if self.context is None else {"context"}
         known = needed | {"units"} | ({"shortcut"} if self.shortcut else set())
         if not needed <= set(exported) <= known:
             raise InputError(f"parameters must be named {sorted(known)}, got {sorted(map(str, exported))}")
         if own:
             self.aggregation.assign(check_like("the aggregation", exported["aggregation"], own))
-        for name in needed - {"leaves", "aggregation"}:
+        if self.context is not None:
+            self.usual.assign(exported["context"])
+        for name in needed - {"leaves", "aggregation", "context"}:
             assign_probabilities(getattr(self, f"raw_{name}"), f"'{name}'", exported[name])
         weights = self.shortcut_weights()
         if self.shortcut == "mean" and weights is not None and "shortcut" in exported:

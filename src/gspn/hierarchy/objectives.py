@@ -38,6 +38,27 @@ def objective_for(hierarchy: Hierarchy, name: str, mask_rate: float, seed: int) 
     return lambda batch, epoch: _leave_one_out(hierarchy, batch, choose_vertices(batch, mask_rate, seed, epoch))
 
 
+def with_prior(objective: Objective, hierarchy: Hierarchy, strength: float, terms: int) -> Objective:
+    """The objective with the log-density of all leaves' parameters, as a share of all `terms` of a dataset.
+
+    `strength` is the number of pseudo-observations that every leaf has seen.
+    """
+    families = [family for family in hierarchy.families if strength or family.penalised]
+    if not families:
+        return objective
+
+    def penalised(batch: Batch, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        count = 0
+        for part, own in objective(batch, epoch):
+            yield part, own
+            count += own
+        if count:
+            log_priors = [family.log_prior(family.natural(), strength).sum() for family in families]
+            yield -torch.stack(log_priors).sum() * (count / max(terms, 1)), 0
+
+    return penalised
+
+
 def supervised_objective(
     network: SupervisedHierarchy, vertices: str, mask_rate: float, seed: int, likelihood_weight: float
 ) -> Objective:

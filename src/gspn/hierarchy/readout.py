@@ -23,6 +23,7 @@ from gspn.circuits.leaves import Leaves, leaves_for
 from gspn.circuits.leaves.contract import as_mapping
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.templates import NaiveBayes, gaps_are_evidence, inputs_of
+from gspn.compiling import obstacle
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
@@ -35,7 +36,6 @@ from gspn.hierarchy.parameters import (
     take_units,
 )
 from gspn.kernels.compiled.distinct import distinct_inputs
-from gspn.kernels.compiled.kernel import obstacle
 from gspn.kernels.compiled.mixture import log_mixture
 
 _NOISE = 0.1

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from gspn.circuits.assorted import Assorted
 from gspn.circuits.evidence import Context, Evidence
-from gspn.circuits.given import Given
+from gspn.circuits.given import Given, Roots
+from gspn.circuits.guard import guarded
 from gspn.circuits.leaves import at_level
 from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
 from gspn.graphs.echoes import echo_free
+from gspn.hierarchy.parameters import export_units
 
 if TYPE_CHECKING:
     from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
@@ -40,12 +43,12 @@ def leave_one_out(
     """
     if hidden is None:
         hidden = torch.ones(len(roots), batch.x.shape[1], dtype=torch.bool)
-    for extended, position in echo_free(batch, roots, hidden, hierarchy.num_layers, budget):
+    for extended, position in echo_free(batch, roots, hidden, hierarchy.reach, budget, hierarchy.longest_echo):
         log_hidden: Tensor = hierarchy(extended).log_hidden
         yield log_hidden[position.to(log_hidden.device)]
 
 
-def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tensor) -> Given:
+def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tensor) -> Roots:
     """The root templates of the vertices, `hidden` [len(vertices), d] entries marginalised there and in their trees.
 
     Each vertex's entries are hidden in its own tree only. Where they are missing anyway, and gaps say nothing, one pass
@@ -53,40 +56,61 @@ def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tenso
     """
     # What is asked for leaves the evidence with its gap, which would otherwise be heard inside the tree.
     heard = hidden if gaps_are_evidence(hierarchy.families) else hidden & batch.observed[vertices]
-    private = heard.any(1) & (hierarchy.num_layers > 1)
+    private = heard.any(1) & (hierarchy.reach > 0)
     if int((~private).sum()) < _FEW * batch.num_vertices:
         private = torch.ones_like(private)
     pieces = []
     if not private.all():
         pieces.append(((~private).nonzero().squeeze(1), hierarchy(batch), vertices[~private]))
     rows, start = private.nonzero().squeeze(1), 0
-    for extended, position in echo_free(batch, vertices[rows], hidden[rows], hierarchy.num_layers, COPIES_AT_ONCE):
+    limits = hierarchy.reach, COPIES_AT_ONCE, hierarchy.longest_echo
+    for extended, position in echo_free(batch, vertices[rows], hidden[rows], *limits):
         pieces.append((rows[start : start + len(position)], hierarchy(extended), position))
         start += len(position)
     x = batch.x[vertices].masked_fill(hidden, torch.nan)
     return _given(hierarchy, pieces, Evidence(x, hidden))
 
 
-def roots_after(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Given:
+def roots_after(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Roots:
     """The root templates of the vertices after one pass over the batch as it is."""
     hidden = None if batch.hidden is None else batch.hidden[vertices]
     everything = [(torch.arange(len(vertices)), hierarchy(batch), vertices)]
     return _given(hierarchy, everything, Evidence(batch.visible[vertices], hidden))
 
 
-def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]], evidence: Evidence) -> Given:
+def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]], evidence: Evidence) -> Roots:
     """Rows of the answer, the pass that answers them, and their vertices in it, piece by piece, put together."""
     log_prior = torch.empty(len(evidence), *hierarchy.raw_prior.shape, dtype=torch.float64)
-    mean, present = None, torch.zeros(len(evidence), dtype=torch.bool)
+    contexts: list[Context] = []
+    alone = torch.zeros(len(evidence), dtype=torch.bool)
     for rows, evaluation, position in pieces:
         log_prior[rows] = evaluation.root_log_prior.double().cpu()[position]
-        received = evaluation.root_context
-        if received is not None:
-            mean = torch.zeros(len(evidence), received.mean.shape[1]).double() if mean is None else mean
-            mean[rows], present[rows] = received.mean.double().cpu()[position], received.present.cpu()[position]
-    naturals = [at_level(natural, -1) for natural in hierarchy.naturals()]
-    context = None if mean is None else Context(mean, present)
-    return Given.of(hierarchy.template, hierarchy.families, naturals, log_prior, evidence, context)
+        if evaluation.root_context is not None:
+            contexts.append(evaluation.root_context.to(dtype=torch.float64)[position])
+        if evaluation.alone is not None:
+            alone[rows] = evaluation.alone.cpu()[position]
+    naturals = hierarchy.naturals()
+    root, lowest = ([at_level(natural, level) for natural in naturals] for level in (-1, 0))
+    order = torch.cat([rows for rows, _, _ in pieces]).argsort() if pieces else None
+    context = None if order is None or not contexts else _together(contexts)[order]
+    given = Given.of(hierarchy.template, hierarchy.families, root, log_prior, evidence, context)
+    units = export_units(hierarchy.families)
+    if not alone.any():
+        return guarded(given, hierarchy.guard, units)
+    # Level 0 answers for vertices that receive nothing, where there is a context.
+    by_lowest = Given.of(hierarchy.template, hierarchy.families, lowest, log_prior[alone], evidence[alone])
+    rows, others = alone.nonzero().squeeze(1), (~alone).nonzero().squeeze(1)
+    return guarded(Assorted(((others, given[others]), (rows, by_lowest))), hierarchy.guard, units)
+
+
+def _together(contexts: list[Context]) -> Context:
+    """The rows of several contexts, one after the other."""
+    covariances = [context.covariance for context in contexts if context.covariance is not None]
+    return Context(
+        torch.cat([context.mean for context in contexts]),
+        torch.cat([context.present for context in contexts]),
+        torch.cat(covariances) if covariances else None,
+    )
 
 
 def log_prob_missing(hierarchy: Hierarchy, batch: Batch, truth: Tensor) -> Tensor:
@@ -98,7 +122,12 @@ def log_prob_missing(hierarchy: Hierarchy, batch: Batch, truth: Tensor) -> Tenso
     device = hierarchy.raw_prior.device
     batch, truth = batch.to(device), truth.to(device)
     missing = ~batch.observed
+    asked = (missing & ~torch.isnan(truth)).any(1)
+    if hierarchy.guard:
+        roots = roots_after(hierarchy, replace(batch, hidden=None), torch.arange(batch.num_vertices))
+        filled = roots.evidence.having(torch.where(missing, truth, batch.x).cpu().double())
+        return roots.log_prob(filled).to(hierarchy.raw_prior).masked_fill(~asked, 0.0)
     evaluation: Evaluation = hierarchy(replace(batch, hidden=None))
-    filled = Evidence(torch.where(missing, truth, batch.x), None, missing)
-    log_hidden = hierarchy.root_log_value(evaluation, hierarchy.naturals(), filled) - evaluation.log_visible
-    return log_hidden.masked_fill(~(missing & ~torch.isnan(truth)).any(1), 0.0)
+    evidence = Evidence(torch.where(missing, truth, batch.x), None, missing)
+    log_hidden = hierarchy.root_log_value(evaluation, hierarchy.naturals(), evidence) - evaluation.log_visible
+    return log_hidden.masked_fill(~asked, 0.0)

@@ -17,9 +17,6 @@ from gspn.circuits.leaves import Leaves, Natural
 from gspn.circuits.templates import Template
 from gspn.graphs.batch import Batch
 
-VARIABLE = "GSPN_KERNEL"
-"""The environment variable that asks for a kernel by name."""
-
 LONG_SUM = 1024
 """In-degree beyond which float32 sums of posteriors would lose digits: a sum of a million terms of 0.05 stalls."""
 
@@ -36,8 +33,17 @@ class Received:
     """[N, S, C] the logarithm of the prior, where an aggregation has it to more digits"""
 
 
-Aggregate: TypeAlias = Callable[[int, Tensor | None, Tensor | None], Received]
-"""(level, posteriors [N, S, C] and expectations [N, D] or None of the level below) → what the vertices receive.
+class Told(NamedTuple):
+    """What vertices expect of their own entries, which their receivers hear."""
+
+    mean: Tensor
+    """[N, D]"""
+    covariance: Tensor | None = None
+    """[N, D, D] how uncertain it is, where that matters"""
+
+
+Aggregate: TypeAlias = Callable[[int, Tensor | None, Told | None], Received]
+"""(level, posteriors [N, S, C] and what is told, or None, of the level below) → what the vertices receive.
 
 At level 0, below which nothing is: the prior of level 0.
 """
@@ -60,6 +66,10 @@ class Climb(NamedTuple):
     aggregation: str
     """The name of what aggregates messages"""
     aggregate: Aggregate
+    alone: Tensor | None = None
+    """[N] True where level 0 answers for a vertex, which receives nothing; None: nowhere"""
+    uncertain: bool = False
+    """Whether it matters how uncertain the context is"""
 
     @property
     def num_levels(self) -> int:

@@ -6,15 +6,17 @@ and compiled by torch.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from gspn.circuits.evidence import Context
 from gspn.circuits.leaves import at_level
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.templates import NaiveBayes, Template, inputs_of
 from gspn.errors import InputError
-from gspn.kernels.contract import Aggregate, Climb, Kernel, Levels, Received
+from gspn.kernels.contract import Aggregate, Climb, Kernel, Levels, Received, Told
+from gspn.kernels.telling import told_by
 
 
 def climb_reference(climb: Climb) -> Levels:
@@ -39,10 +41,10 @@ def _with_context(climb: Climb) -> Levels:
     """The loop where the densities of a level depend on what came from the level below."""
     template, families = climb.template, climb.families
     posteriors: list[Tensor] = []
-    expectation: Tensor | None = None
+    told: Told | None = None
     for level in range(climb.num_levels):
         naturals = [at_level(natural, level) for natural in climb.naturals]
-        received = climb.aggregate(level, posteriors[-1] if level else None, expectation)
+        received = climb.aggregate(level, posteriors[-1] if level else None, told)
         if level and received.context is None:
             lacking = next(family.named() for family in families if family.context_width)
             raise InputError(
@@ -52,25 +54,22 @@ def _with_context(climb: Climb) -> Levels:
         inputs, peak = relative(template, whole)
         log_prior = log_prior_of(received)
         posteriors.append(template.posterior(inputs, log_prior))
+        if level == 0:
+            lowest = _levels(template, inputs, peak, posteriors, received)
         if level < climb.num_levels - 1:
-            expectation = expectation_of(
-                climb, naturals, template.leaf_log_weights(inputs, log_prior), received.context
-            )
-    return _levels(template, inputs, peak, posteriors, received)
+            told = told_by(climb, naturals, template.leaf_log_weights(inputs, log_prior), received.context)
+    levels = _levels(template, inputs, peak, posteriors, received)
+    return levels if climb.alone is None else _answered_by(lowest, levels, climb.alone)
 
 
-def expectation_of(
-    climb: Climb, naturals: list[dict[str, Tensor]], leaf_log_weights: list[Tensor], context: Context | None
-) -> Tensor:
-    """[N, D] what every vertex expects of its own entries, attribute after attribute: the mean over all its leaves."""
-    columns: dict[int, Tensor] = {}
-    scopes = zip(climb.families, naturals, climb.template.scopes, leaf_log_weights, strict=True)
-    for family, natural, scope, log_weights in scopes:
-        told = family.expectation(natural, climb.evidence.columns(scope), context)
-        for column, of_leaves in zip(scope, told, strict=True):
-            own = (log_weights.exp().unsqueeze(-1) * of_leaves).sum(1)
-            columns[column] = columns[column] + own if column in columns else own
-    return torch.cat([columns[column] for column in sorted(columns)], dim=1)
+def _answered_by(lowest: Levels, levels: Levels, alone: Tensor) -> Levels:
+    """Level 0 answers for vertices that are alone; their posteriors are those that they send."""
+    prior = torch.where(alone[:, None, None], lowest.root_prior, levels.root_prior)
+    log_prior = levels.root_log_prior
+    if log_prior is not None:
+        log_prior = torch.where(alone[:, None, None], log_weight(lowest.root_prior), log_prior)
+    log_value = torch.where(alone, lowest.log_value, levels.log_value)
+    return replace(levels, root_prior=prior, root_log_prior=log_prior, log_value=log_value)
 
 
 def log_prior_of(received: Received) -> Tensor:

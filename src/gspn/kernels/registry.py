@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 
-import torch
 from torch import Tensor
 
 from gspn.circuits.templates import NaiveBayes, Template
+from gspn.compiling import VARIABLE, is_traced, obstacle
 from gspn.errors import InputError
-from gspn.kernels.compiled.kernel import FAST, NAIVE_BAYES_ONLY, obstacle
-from gspn.kernels.contract import VARIABLE, Climb, Kernel
+from gspn.kernels.compiled.kernel import FAST, NAIVE_BAYES_ONLY
+from gspn.kernels.contract import Climb, Kernel
 from gspn.kernels.reference import REFERENCE
 
 _KERNELS = {kernel.name: kernel for kernel in (FAST, REFERENCE)}
@@ -50,10 +50,6 @@ def kernel_for(climb: Climb) -> Kernel:
     if reason:
         raise refusal(kernel, reason)
     return kernel
-
-
-def is_traced() -> bool:
-    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
 
 
 def compiles(template: Template, *tensors: Tensor) -> bool:

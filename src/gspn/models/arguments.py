@@ -8,12 +8,14 @@ from numbers import Integral, Real
 from typing import Any
 
 from gspn.attributes import Binary, Categorical, Schema
-from gspn.circuits.leaves.registry import check_family, family_name, needs_context
+from gspn.circuits.leaves.covariances import STRUCTURES
+from gspn.circuits.leaves.registry import check_family, correlated_scopes, family_name, needs_context
 from gspn.circuits.structure import Leaf, Unit, walk
 from gspn.circuits.validity import check_circuit
 from gspn.errors import InputError
 from gspn.hierarchy.aggregation import aggregation_named
 from gspn.hierarchy.objectives import OBJECTIVES
+from gspn.hierarchy.usual import CONTEXTS
 from gspn.targets import target_schema
 
 TRAINING = (
@@ -27,8 +29,14 @@ TRAINING = (
     "patience",
     "n_init",
     "seed",
+    "prior",
+    "start",
+    "halve_every",
 )
 """Arguments that shape the training and not the model."""
+
+
+STARTS = ("clusters", "em")
 
 
 def check_structure(
@@ -48,7 +56,21 @@ def check_structure(
         check_circuit(template, schema, num_states)
 
 
-def check_seams(schema: Schema, template: Unit | None, aggregation: Any, leaves: Any) -> None:
+def check_context(
+    num_layers: int, covariance: Any, context: Any, context_variance: Any, slopes: Any, guard: Any
+) -> None:
+    check_choice("covariance", covariance, tuple(STRUCTURES))
+    check_choice("context", context, CONTEXTS)
+    check_choice("slopes", slopes, ("tied", "free"))
+    check_real("context_variance", context_variance, 0.0, 1.0)
+    check_real("guard", guard, 0.0, 0.5)
+    if context is not None and num_layers == 1:
+        raise InputError(f"context='{context}' needs at least two levels: with num_layers=1 nothing is received")
+
+
+def check_seams(
+    schema: Schema, template: Unit | None, aggregation: Any, leaves: Any, covariance: Any, context: Any
+) -> None:
     """The parts of a model that go by name: its aggregation and its leaf families."""
     if not isinstance(aggregation, str):
         raise InputError(f"aggregation must be a name, got {aggregation!r}")
@@ -67,6 +89,7 @@ def check_seams(schema: Schema, template: Unit | None, aggregation: Any, leaves:
         if names not in scopes:
             listed = ", ".join(map(repr, names))
             raise InputError(f"leaves: the template has no Leaf({listed}) that could have the family '{chosen[names]}'")
+    chosen = correlated_scopes(schema, template, chosen, covariance, context)
     for names in sorted(scopes):
         family_name([schema[schema.index(name)] for name in names], chosen)
 
@@ -100,6 +123,10 @@ def check_training(settings: dict[str, Any]) -> None:
         check_real("clip", settings["clip"], 0.0, math.inf, low_open=True)
     check_integer("patience", settings["patience"], 1)
     check_integer("n_init", settings["n_init"], 1)
+    check_real("prior", settings["prior"], 0.0, math.inf)
+    check_choice("start", settings["start"], STARTS)
+    if settings["halve_every"] is not None:
+        check_real("halve_every", settings["halve_every"], 0.0, math.inf, low_open=True)
     check_integer("seed", settings["seed"], 0, 2**63 - 1)
 
 

@@ -24,10 +24,11 @@ from gspn.errors import InputError
 from gspn.graphs import GraphDataset
 from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy import Hierarchy
-from gspn.hierarchy.objectives import Objective, objective_for
+from gspn.hierarchy.objectives import Objective, objective_for, with_prior
 from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_training
 from gspn.models.compatibility import check_magnitudes
+from gspn.models.expectation_maximisation import learn_by_em, settle
 from gspn.models.judging import Judge, as_judge, asked
 from gspn.models.questions import Graphs
 from gspn.queries.likelihood import leave_one_out_nll
@@ -170,9 +171,12 @@ class Fitting(nn.Module):
                 if data is not None:
                     check_magnitudes(self.hierarchy, data)
             self._fitted.fill_(True)  # it has weights and units, so judges may ask it
+            terms = int((~training.entries().isnan()).sum())
+            if settings["objective"] != "masked":
+                terms = len(training.entries())
             yield from train_by_epochs(
                 self.network,
-                objective,
+                with_prior(objective, self.hierarchy, settings["prior"], terms),
                 training,
                 self._validate(objective, validation, processes, settings),
                 Settings(**{name: settings[name] for name in Settings.__dataclass_fields__ if name in settings}),
@@ -252,6 +256,7 @@ class Fitting(nn.Module):
     def _start(self, training: GraphDataset, generator: torch.Generator) -> None:
         """Set all parameters from the training graphs and the generator alone."""
         self.hierarchy.initialise(training.entries(), generator)
+        settle(self.hierarchy, training)
 
     def _set_units(self, training: GraphDataset) -> None:
         self.hierarchy.set_units(training.entries())
@@ -272,6 +277,10 @@ class Fitting(nn.Module):
     ) -> None:
         """Draw `n_init` starting points and keep the one with the lowest loss on a sample of the graphs."""
         n_init, seed = settings["n_init"], settings["seed"]
+        if settings["start"] == "em":
+            generators = [keyed_generator(seed, _START, number) for number in range(n_init)]
+            self.em_history_ = learn_by_em(self.hierarchy, training, settings["prior"], generators)
+            return
         sample = training
         if len(training) > _INITIAL_SCORE_GRAPHS:
             order = torch.randperm(len(training), generator=keyed_generator(seed, _START))
@@ -305,7 +314,7 @@ class Fitting(nn.Module):
     def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
         if validation is None:
             return {}
-        if not is_cheap(validation, self.num_layers, VALIDATION_ROOTS, settings["seed"]):
+        if not is_cheap(validation, self.hierarchy.longest_echo, VALIDATION_ROOTS, settings["seed"]):
             _log.info("the leave-one-out NLL of the validation graphs is not computed, it would take long")
             return {}
         nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"])
@@ -315,7 +324,7 @@ class Fitting(nn.Module):
         """What is usual in the training data, to rank others by."""
         if usual is None or settings.get("likelihood_weight", 1.0) == 0:
             return {}  # nobody asked, or the vertices were not part of the training
-        if not is_cheap(usual, self.num_layers, SCORED_VERTICES, settings["seed"]):
+        if not is_cheap(usual, self.hierarchy.longest_echo, SCORED_VERTICES, settings["seed"]):
             _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
             return {}
         return {"training_scores": training_scores(self.hierarchy, usual, SCORED_VERTICES, settings["seed"])}

@@ -20,7 +20,7 @@ from gspn.graphs import Batch, GraphDataset, pack
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.models import saving
-from gspn.models.arguments import check_seams, check_structure, check_training, chosen_leaves
+from gspn.models.arguments import check_context, check_seams, check_structure, check_training, chosen_leaves
 from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
 from gspn.models.compatibility import check_edge_types, check_magnitudes
@@ -73,6 +73,25 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
     leaves:
         Leaf families by attribute, or by a tuple of attributes that have leaves in common, for those that shall not
         have the family that the attribute names itself: {"charge": NAME, ("x", "y"): NAME}.
+    covariance:
+        Of the continuous attributes of a vertex given a state: "diagonal" (independent, the paper's), "full", "shrunk"
+        (drawn towards what the states have in common), "tied" (the same for all states) or "low_rank".
+    context:
+        None, or what the leaves of all attributes regress on, beside the state: "neighbours", the mean of what is known
+        or expected of the neighbours' entries, or "two_hops", also that of their other neighbours.
+    context_variance:
+        How far it counts, from 0 to 1, that what is expected of neighbours is uncertain; for continuous attributes.
+    slopes:
+        Whether all states share how they depend on the context ("tied") or each has its own ("free").
+    prior:
+        Pseudo-observations that every state has seen before any data, in EM and in gradient descent.
+    guard:
+        Weight of a heavy-tailed component in the densities of answers, for values that no state expects.
+    start:
+        Where gradient descent starts: from "clusters" of the entries, or where "em" has led, level by level. With
+        `epochs=0` EM is all there is.
+    halve_every:
+        Epochs after which the learning rate is halved, again and again; None leaves it as it is.
     """
 
     _fitted: Tensor
@@ -97,6 +116,14 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
         seed: int = 0,
         aggregation: str = "mean",
         leaves: Mapping[Any, str] | None = None,
+        covariance: str = "diagonal",
+        context: str | None = None,
+        context_variance: float = 0.0,
+        slopes: str = "tied",
+        prior: float = 0.0,
+        guard: float = 0.0,
+        start: str = "clusters",
+        halve_every: float | None = None,
     ) -> None:
         super().__init__()
         self.schema = schema
@@ -117,6 +144,14 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
         self.seed = seed
         self.aggregation = aggregation
         self.leaves = leaves
+        self.covariance = covariance
+        self.context = context
+        self.context_variance = context_variance
+        self.slopes = slopes
+        self.prior = prior
+        self.guard = guard
+        self.start = start
+        self.halve_every = halve_every
         self._build()
 
     def _build(self) -> None:
@@ -131,7 +166,8 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
         check_structure(
             self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
         )
-        check_seams(self.schema, self.template, self.aggregation, self.leaves)
+        check_context(self.num_layers, self.covariance, self.context, self.context_variance, self.slopes, self.guard)
+        check_seams(self.schema, self.template, self.aggregation, self.leaves, self.covariance, self.context)
         check_training(self.arguments())
 
     def _make(self) -> None:
@@ -147,6 +183,11 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
             self.num_edge_types,
             self.aggregation,
             chosen_leaves(self.schema, self.leaves),
+            self.covariance,
+            self.context,
+            self.context_variance,
+            self.slopes,
+            self.guard,
         )
 
     @property

@@ -23,6 +23,21 @@ if TYPE_CHECKING:
     from gspn.models.gspn import GSPN
 
 FORMAT = 1
+
+LATER: Mapping[str, Any] = {
+    "aggregation": "mean",
+    "leaves": None,
+    "covariance": "diagonal",
+    "context": None,
+    "context_variance": 0.0,
+    "slopes": "tied",
+    "prior": 0.0,
+    "guard": 0.0,
+    "start": "clusters",
+    "halve_every": None,
+}
+"""Settings that older files do not have, and what they mean there: written only where they are something else."""
+
 NEW = "model.safetensors.new"
 
 
@@ -66,8 +81,8 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Constructor arguments as JSON: schema and template by their structure, numbers as plain Python ones."""
     plain: dict[str, Any] = {}
     for name, value in settings.items():
-        if (name == "aggregation" and value == "mean") or (name == "leaves" and not value):
-            continue  # as files were written when there was nothing else
+        if name in LATER and (value == LATER[name] or (name == "leaves" and not value)):
+            continue
         if name == "leaves":  # in one form, however it was written: a checkpoint belongs to the model it is of
             chosen = sorted(chosen_leaves(settings["schema"], value).items())
             plain[name] = [[list(names), family] for names, family in chosen]

@@ -96,6 +96,14 @@ class SupervisedGSPN(GSPN):
         seed: int = 0,
         aggregation: str = "mean",
         leaves: Mapping[Any, str] | None = None,
+        covariance: str = "diagonal",
+        context: str | None = None,
+        context_variance: float = 0.0,
+        slopes: str = "tied",
+        prior: float = 0.0,
+        guard: float = 0.0,
+        start: str = "clusters",
+        halve_every: float | None = None,
     ) -> None:
         self.target = target
         self.num_graph_states = num_graph_states
@@ -124,6 +132,14 @@ class SupervisedGSPN(GSPN):
             seed,
             aggregation,
             leaves,
+            covariance,
+            context,
+            context_variance,
+            slopes,
+            prior,
+            guard,
+            start,
+            halve_every,
         )
 
     def _check(self) -> None:

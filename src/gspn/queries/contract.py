@@ -22,8 +22,8 @@ class Answering(Protocol):
     def schema(self) -> Schema: ...
 
     @property
-    def num_layers(self) -> int:
-        """Levels: a vertex receives from others up to num_layers − 1 steps away."""
+    def reach(self) -> int:
+        """How many steps away another vertex can be and still matter; edges into a vertex matter one step less far."""
 
     @property
     def dtype(self) -> torch.dtype:

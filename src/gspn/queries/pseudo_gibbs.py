@@ -31,7 +31,7 @@ def pseudo_gibbs(
     other's tree, which is the same as one after the other, in the order of the groups.
     """
     vertices = redrawn.any(1).nonzero().squeeze(1)
-    groups = independent_groups(batch, vertices, model.num_layers - 1)
+    groups = independent_groups(batch, vertices, model.reach)
     size = max(1, batch.num_vertices * model.numbers_per_vertex)
     at_once = max(1, _NUMBERS_AT_ONCE // size)
     chains = []
@@ -80,4 +80,5 @@ def side_by_side(batch: Batch, times: int) -> Batch:
         hidden=None,
         y=None,
         known_out_degree=None if batch.known_out_degree is None else batch.known_out_degree.repeat(times),
+        identity=None if batch.identity is None else batch.identity.repeat(times),
     )

@@ -85,23 +85,24 @@ def what_if(
         changed = before.out_degree != after.out_degree
         heard_by = [side.target.long()[changed[side.source.long()]] for side in (before, after)]
         rewired = torch.cat([rewired, *heard_by])
-    affected = _hearing(after, revalued, rewired, model.num_layers)
+    affected = _hearing(after, revalued, rewired, model.reach)
     new = old.clone()
     new[affected] = _roots(model, after, affected, leave_one_out).having(scored[1][affected]).log_value()
     return WhatIf(*(side.to(model.dtype) for side in (old, new)))
 
 
-def _hearing(batch: Batch, revalued: Tensor, rewired: Tensor, num_levels: int) -> Tensor:
+def _hearing(batch: Batch, revalued: Tensor, rewired: Tensor, reach: int) -> Tensor:
     """Vertices whose tree has another value in it or another edge, in ascending order.
 
-    A vertex's value counts from level 0 on, its incoming edges from level 1 on.
+    A vertex's value counts from level 0 on and is heard `reach` steps far. Its incoming edges count from level 1 on,
+    where its own receivers see them as well if leaves see two hops: in both cases one step less far than a value.
     """
     source, target = batch.source.long(), batch.target.long()
     heard = torch.zeros(batch.num_vertices, dtype=torch.bool)
     heard[revalued] = True
-    for level in range(1, num_levels):
+    for step in range(reach):
         heard[target[heard[source]]] = True
-        if level == 1:
+        if step == 0:
             heard[rewired] = True
     return heard.nonzero().squeeze(1)
 
@@ -120,14 +121,14 @@ def what_if_all(
 
     `budget` bounds the number of vertices that are copied at once; the results do not depend on it.
     """
-    current, levels = batch.x[vertices, column], model.num_layers
+    current, reach = batch.x[vertices, column], model.reach
     same = (current[:, None] == values) | (current.isnan()[:, None] & values.isnan())
     row, value = (~same).nonzero().unbind(1)
     centre, value = vertices[row], values[value]
     # What a root hides when it is left out, it hides on closed walks through it; these have to be inside its world.
-    reach = levels - 1 + (max(levels - 2, 0) if leave_one_out else 0)
+    copied = reach + (max(reach - 1, 0) if leave_one_out else 0)
     totals = torch.zeros(len(row), dtype=torch.float64)
-    for worlds in replaced(batch, centre, column, value, levels, reach, budget):
+    for worlds in replaced(batch, centre, column, value, reach, copied, budget):
         number = worlds.first + worlds.replacement
         sides = torch.stack([batch.x[worlds.vertex]] * 2)
         at_centre = (worlds.vertex == centre[number]).nonzero().squeeze(1)

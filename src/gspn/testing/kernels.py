@@ -14,10 +14,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.circuits import Evidence, Leaf, Product, Sum, Unit
+from gspn.compiling import VARIABLE
 from gspn.errors import GSPNError
 from gspn.graphs.batch import Batch
 from gspn.kernels import Climb, Kernel, Levels
-from gspn.kernels.contract import VARIABLE
 from gspn.kernels.reference import REFERENCE
 from gspn.kernels.registry import find_kernel
 from gspn.models.gspn import GSPN

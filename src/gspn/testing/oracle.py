@@ -2,7 +2,9 @@
 
 For one root vertex the oracle grows the whole computational tree node by node, walks it from level 0 to the root and
 enumerates, at every node, all induced trees of the template. The library is compared with it; the two share no code.
-Leaves and aggregations that it does not know are brought by whoever asks, as plain functions of plain numbers.
+Leaves and aggregations that it does not know are brought by whoever asks, as plain functions of plain numbers. Leaves
+that it knows stand in `oracle_leaves`, one node with its template in `oracle_template`; what nodes hear where leaves
+regress on neighbours, in `oracle_contexts`.
 
 What does not belong here: anything of the library, vectorisation over vertices, reuse of equal subtrees, derivatives
 of circuits, learning. Graphs, levels and circuits must therefore be small.
@@ -12,82 +14,81 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
-Hidden: TypeAlias = AbstractSet[tuple[int, int]]  # (vertex, column) pairs
-Scope: TypeAlias = str | tuple[str, ...]  # an attribute, or several that have a leaf in common
-Unit: TypeAlias = tuple[Any, ...]  # ("sum", j, [children]) | ("product", [children]) | ("leaf", scope, m)
-Leaves: TypeAlias = Mapping[Any, Mapping[str, Array]]  # parameters by scope and name
-Entry: TypeAlias = tuple[float | None, str]  # the value, if there is one, and "observed", "missing" or "hidden"
-Received: TypeAlias = Sequence[float] | None  # the context of a node; None where nothing was received
+from gspn.testing import oracle_contexts
+from gspn.testing.oracle_contexts import Regression
+from gspn.testing.oracle_leaves import Array, Heard, log, log_cauchy, log_density, log_sum_exp
+from gspn.testing.oracle_template import (
+    Context,
+    Density,
+    Entry,
+    Expectation,
+    Induced,
+    Leaves,
+    Message,
+    Mix,
+    Model,
+    Received,
+    Scope,
+    Unit,
+    Weigh,
+    expect,
+    explain,
+    induced_trees,
+    names_of,
+)
 
-Density: TypeAlias = Callable[[Mapping[str, Any], Sequence[float | None], Sequence[str], Received], float]
-"""(parameters of one leaf, values of its scope, their codes, context) -> log density, unknown values summed out."""
-
-Expectation: TypeAlias = Callable[
-    [Mapping[str, Any], Sequence[float | None], Sequence[str], Received], list[list[float]]
+__all__ = [
+    "Array",
+    "Context",
+    "Density",
+    "Entry",
+    "Expectation",
+    "Graph",
+    "Heard",
+    "Hidden",
+    "Induced",
+    "Leaves",
+    "Message",
+    "Mix",
+    "Model",
+    "Node",
+    "Readout",
+    "Received",
+    "Regression",
+    "Result",
+    "Scope",
+    "Unit",
+    "Weigh",
+    "answer",
+    "answering",
+    "answers",
+    "entry",
+    "expect",
+    "explain",
+    "graph_states",
+    "grow",
+    "induced_trees",
+    "infer",
+    "leave_one_out",
+    "log_density",
+    "log_likelihood",
+    "log_sum_exp",
+    "masked",
+    "names_of",
+    "posteriors",
+    "readout",
+    "root",
+    "visible",
 ]
-"""The same -> for each attribute of the scope what is told of it, in expectation where it is unknown."""
 
-
-@dataclass(frozen=True)
-class Message:
-    """What travels along one edge."""
-
-    posterior: Array  # [S, C] of the sender, at the level below
-    edge_type: int
-    sender_out_degree: int  # in the whole graph, with multiplicity
-    receiver_in_degree: int
-
-
-Mix: TypeAlias = Callable[[int, list[Message], Array, Array], Array]
-"""(level, messages, transitions [T, S, C, C], prior of level 0 [S, C]) -> prior [S, C] of the receiver"""
-
-Weigh: TypeAlias = Callable[[list[Message]], list[float]]
-"""The weight of each message in the context of the receiver; they sum to 1."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """A template with its parameters, in the user's units; S sum units, C states, L levels, T edge types, M leaves.
-
-    `leaves` holds arrays [levels with own parameters, M, ...]: continuous {"mean", "std"}, categorical {"probs"}
-    [.., M, K], binary {"probs"} (of the value 1), count {"rate"}, negative_binomial {"mean", "dispersion"} with
-    variance = mean + dispersion * mean^2. With a shortcut the root has no parameters of its own: L - 1 rows.
-
-    A scope in `densities` has leaves of another family, with parameters under any names. Where `contextual`, every
-    vertex tells its receivers what it expects of its entries, and leaves may depend on what is received: continuous
-    entries are told in `units`, categories as probabilities, counts as log(1 + x).
-    """
-
-    circuit: Unit
-    kinds: dict[str, str]  # attribute -> kind, in column order
-    prior: Array  # [S, C]
-    transitions: Array  # [L-1, T, S, C, C]; transitions[l-1, t, j] maps a posterior of level l-1 to a prior of level l
-    leaves: Leaves
-    shortcut: Array | None = None  # weights [L-1] of the levels 0 ... L-2
-    densities: Mapping[Scope, Density] = field(default_factory=dict)
-    expectations: Mapping[Scope, Expectation] = field(default_factory=dict)
-    contextual: bool = False
-    units: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # centre and spread by attribute
-    mix: Mix | None = None  # None: the mean
-    weigh: Weigh | None = None  # None: all alike
-
-    def __post_init__(self) -> None:
-        arrays = [self.prior, self.transitions, *(rows for leaf in self.leaves.values() for rows in leaf.values())]
-        arrays += [] if self.shortcut is None else [self.shortcut]
-        assert all(array.dtype == np.float64 for array in arrays), "the oracle computes in float64"
-
-    @property
-    def num_levels(self) -> int:
-        return len(self.transitions) + 1
+Hidden: TypeAlias = AbstractSet[tuple[int, int]]  # (vertex, column) pairs
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,11 @@ class Graph:
 
 @dataclass(frozen=True)
 class Result:
-    """What the root of one tree says about its vertex."""
+    """What the root of one tree says about its vertex.
+
+    With a regression, a vertex without incoming edges has the priors by which it is answered for; its posteriors are
+    those it sends.
+    """
 
     log_likelihood: float  # log P(observed entries, the hidden ones included | tree below the root)
     log_visible: float  # log P(observed entries that are not hidden | tree below the root)
@@ -130,35 +135,77 @@ class Node:
     edge_type: int | None  # of the edge to the parent; None at the root
     children: list[Node]
     sender_out_degree: int = 0  # of its vertex
-    context: list[float] | None = None
+    further: list[list[Node]] = field(default_factory=list)  # for each child the senders it hears, without this vertex
+    context: Context = None
     told: list[float] = field(default_factory=list)  # what it expects of its entries, attribute after attribute
+    uncertainty: Array | None = None  # the covariance of what it tells
     priors: Array = field(init=False)  # [S, C]
     posteriors: Array = field(init=False)  # [S, C]
 
 
 def root(model: Model, graph: Graph, v: int, hidden: Hidden = frozenset()) -> Result:
     """The tree of v with `hidden` marginalised at every node; `log_likelihood` has them back at the root alone."""
-    tree = infer(model, graph, grow(graph, v, model.num_levels - 1), hidden)
-    log_visible, _ = explain(model, tree.level, tree.priors, visible(model, graph, v, hidden), tree.context)
-    log_all, _ = explain(model, tree.level, tree.priors, visible(model, graph, v), tree.context)
-    return Result(log_all, log_visible, tree.priors, tree.posteriors)
+    tree = infer(model, graph, grow(graph, v, model.num_levels - 1, hops=model.hops), hidden)
+    level, priors, context = answering(model, tree)
+    log_visible, _ = explain(model, level, priors, visible(model, graph, v, hidden), context)
+    log_all, _ = explain(model, level, priors, visible(model, graph, v), context)
+    return Result(log_all, log_visible, priors, tree.posteriors)
 
 
-def answer(model: Model, graph: Graph, v: int, values: Mapping[int, float], hidden: Hidden = frozenset()) -> float:
+def answering(model: Model, tree: Node) -> tuple[int, Array, Context]:
+    """Level, priors and context that answer for the vertex at the root of a tree: the root's own.
+
+    With a regression, a vertex without incoming edges is answered for by level 0, which expects no neighbours.
+    """
+    if model.regression is not None and not tree.children:
+        return 0, model.prior, None
+    return tree.level, tree.priors, tree.context
+
+
+def answer(
+    model: Model,
+    graph: Graph,
+    v: int,
+    values: Mapping[int, float],
+    hidden: Hidden = frozenset(),
+    *,
+    guard: float = 0.0,
+) -> float:
     """log density of v's unknown entries at the values, by column: they become known, and why they were not stays.
 
-    Asked for entries that are hidden, it is that of a conditional; for missing ones, that of filling gaps.
+    Asked for entries that are hidden, it is that of a conditional; for missing ones, that of filling gaps. `guard` is
+    the weight of a component with Cauchys in place of the density of continuous entries.
     """
-    tree = infer(model, graph, grow(graph, v, model.num_levels - 1), hidden)
-    before = visible(model, graph, v, hidden)
-    after = dict(before)
-    for column, value in values.items():
-        name = list(model.kinds)[column]
-        assert before[name][0] is None, f"'{name}' is known"
-        after[name] = (float(value), before[name][1])
-    given, _ = explain(model, tree.level, tree.priors, before, tree.context)
-    together, _ = explain(model, tree.level, tree.priors, after, tree.context)
-    return together - given
+    return answers(model, graph, v, hidden, guard=guard)(values)
+
+
+def answers(
+    model: Model, graph: Graph, v: int, hidden: Hidden = frozenset(), *, guard: float = 0.0
+) -> Callable[[Mapping[int, float]], float]:
+    """`answer` as a function of the values: none of them is seen in the tree."""
+    level, priors, context = answering(
+        model, infer(model, graph, grow(graph, v, model.num_levels - 1, hops=model.hops), hidden)
+    )
+    before, names = visible(model, graph, v, hidden), list(model.kinds)
+    given, _ = explain(model, level, priors, before, context)
+
+    def plain(values: Mapping[int, float]) -> float:
+        after = dict(before)
+        for column, value in values.items():
+            name = names[column]
+            assert before[name][0] is None, f"'{name}' is known"
+            after[name] = (float(value), before[name][1])
+        return explain(model, level, priors, after, context)[0] - given
+
+    def guarded(values: Mapping[int, float]) -> float:
+        discrete = {column: x for column, x in values.items() if model.kinds[names[column]] != "continuous"}
+        continuous = {names[column]: x for column, x in values.items() if column not in discrete}
+        if guard == 0 or not continuous:
+            return plain(values)
+        far = math.fsum(log_cauchy(x, model.units.get(name, (0.0, 1.0))) for name, x in continuous.items())
+        return log_sum_exp([log(1 - guard) + plain(values), log(guard) + far + plain(discrete)])
+
+    return guarded
 
 
 def log_likelihood(model: Model, graph: Graph, v: int) -> float:
@@ -191,7 +238,8 @@ def masked(model: Model, graph: Graph, hidden: Hidden) -> list[float]:
 
 def posteriors(model: Model, graph: Graph, v: int) -> Array:
     """[L, S, C]: v as the root of its own trees that end at level 0, 1, ..., L-1."""
-    return np.stack([infer(model, graph, grow(graph, v, level)).posteriors for level in range(model.num_levels)])
+    trees = [grow(graph, v, level, hops=model.hops) for level in range(model.num_levels)]
+    return np.stack([infer(model, graph, tree).posteriors for tree in trees])
 
 
 # ---- The readout
@@ -232,16 +280,29 @@ def readout(model: Model, head: Readout, graph: Graph, targets: Iterable[float],
 # ---- The tree
 
 
-def grow(graph: Graph, vertex: int, level: int, edge_type: int | None = None) -> Node:
-    """The tree below one occurrence of a vertex: one child per incoming edge, down to level 0."""
-    incoming = [(u, t) for u, target, t in graph.edges if target == vertex] if level > 0 else []
-    children = [grow(graph, u, level - 1, t) for u, t in incoming]
-    return Node(vertex, level, edge_type, children, sum(source == vertex for source, _, _ in graph.edges))
+def grow(graph: Graph, vertex: int, level: int, edge_type: int | None = None, hops: int = 1) -> Node:
+    """The tree below one occurrence of a vertex: one child per incoming edge, down to level 0.
+
+    With two hops also one node, of the children's level, for each edge that a child's vertex receives from others.
+    """
+    incoming = senders(graph, vertex) if level > 0 else []
+    children = [grow(graph, u, level - 1, t, hops) for u, t in incoming]
+    node = Node(vertex, level, edge_type, children, sum(source == vertex for source, _, _ in graph.edges))
+    if hops == 2:
+        for u, _ in incoming:
+            others = [(w, t) for w, t in senders(graph, u) if w != vertex]
+            node.further.append([grow(graph, w, level - 1, t, hops) for w, t in others])
+    return node
+
+
+def senders(graph: Graph, vertex: int) -> list[tuple[int, int]]:
+    """Source and type of every incoming edge."""
+    return [(u, t) for u, target, t in graph.edges if target == vertex]
 
 
 def nodes(tree: Node) -> Iterator[Node]:
     yield tree
-    for child in tree.children:
+    for child in itertools.chain(tree.children, *tree.further):
         yield from nodes(child)
 
 
@@ -251,15 +312,18 @@ def infer(model: Model, graph: Graph, tree: Node, hidden: Hidden = frozenset()) 
         for node in (n for n in nodes(tree) if n.level == level):
             entries = visible(model, graph, node.vertex, hidden)
             node.priors = mix(model, node) if level > 0 else model.prior
-            node.context = received(model, node) if model.contextual and node.children else None
+            node.context = received(model, node)
             _, node.posteriors = explain(model, level, node.priors, entries, node.context)
-            if model.contextual:
-                node.told = expect(model, level, node.priors, entries, node.context)
+            if model.tells:
+                node.told, node.uncertainty = expect(model, level, node.priors, entries, node.context)
     return tree
 
 
 def mix(model: Model, node: Node) -> Array:
     """The prior of each sum unit j: the mean over the children of theta_j^T h_j, or what the model has instead."""
+    if model.regression is not None and not node.children:
+        shares = model.regression.edge_shares
+        return oracle_contexts.priors_without_edges(model.prior, model.transitions, shares)[node.level]
     if model.mix is not None:
         return model.mix(node.level, messages(node), model.transitions[node.level - 1], model.prior)
     if not node.children:
@@ -271,12 +335,24 @@ def mix(model: Model, node: Node) -> Array:
     return priors
 
 
-def received(model: Model, node: Node) -> list[float]:
-    """The context: what the children expect, weighted."""
-    children = node.children
+def received(model: Model, node: Node) -> Context:
+    """The context: what the children expect, weighted; with a regression, relative to what is usual."""
+    children, regression = node.children, model.regression
+    if not children:
+        return None if regression is None or node.level == 0 else regression.unheard(node.level)
+    if not model.tells:
+        return None
     weights = [1 / len(children)] * len(children) if model.weigh is None else model.weigh(messages(node))
-    columns = zip(*(child.told for child in children), strict=True)
-    return [math.fsum(w * e for w, e in zip(weights, column, strict=True)) for column in columns]
+    near = oracle_contexts.from_neighbours([np.array(child.told) for child in children], weights)
+    if regression is None:
+        return [float(number) for number in near]
+    far = oracle_contexts.from_their_neighbours([[np.array(w.told) for w in of_edge] for of_edge in node.further])
+    uncertainty = np.zeros((len(near), len(near)))
+    if regression.variance > 0:
+        covariances = [child.uncertainty for child in children if child.uncertainty is not None]
+        assert len(covariances) == len(children), "nobody has said how uncertain what is told is"
+        uncertainty = oracle_contexts.uncertainty([child.vertex for child in children], covariances, weights)
+    return regression.heard(node.level, near, far, uncertainty)
 
 
 def messages(node: Node) -> list[Message]:
@@ -293,172 +369,3 @@ def visible(model: Model, graph: Graph, vertex: int, hidden: Hidden = frozenset(
         else:
             entries[name] = (None, "missing") if math.isnan(x) else (x, "observed")
     return entries
-
-
-# ---- One node: the template
-
-
-@dataclass(frozen=True)
-class Induced:
-    """One complete choice below a unit of the template."""
-
-    picks: dict[int, int]  # the state at each reached sum unit
-    reached: list[tuple[Scope, int]]  # the leaves
-    log_weight: float
-
-
-def explain(
-    model: Model, level: int, priors: Array, entries: dict[str, Entry], context: Received = None
-) -> tuple[float, Array]:
-    """log P(entries) and the posteriors [S, C], by summing over all induced trees of the template.
-
-    An induced tree that reaches sum unit j gives its probability to the state it picks there; one that does not
-    reach j tells nothing about j and spreads its probability as the prior does.
-    """
-    trees = list(induced_trees(model, level, model.circuit, priors, entries, context))
-    total = log_sum_exp(tree.log_weight for tree in trees)
-    if total == -math.inf:
-        return total, np.full_like(priors, math.nan)
-    h = np.zeros_like(priors)
-    for tree in trees:
-        probability = math.exp(tree.log_weight - total)
-        for j in range(len(priors)):
-            if j in tree.picks:
-                h[j, tree.picks[j]] += probability
-            else:
-                h[j] += probability * priors[j]
-    return total, h
-
-
-def expect(model: Model, level: int, priors: Array, entries: dict[str, Entry], context: Received = None) -> list[float]:
-    """What a node tells of its entries: what each leaf expects, weighted by the trees that reach it."""
-    trees = list(induced_trees(model, level, model.circuit, priors, entries, context))
-    total = log_sum_exp(tree.log_weight for tree in trees)
-    told: dict[str, Any] = {}
-    for tree in trees:
-        probability = math.exp(tree.log_weight - total)
-        for scope, m in tree.reached:
-            own = told_by_leaf(model, level, scope, m, entries, context)
-            for name, numbers in zip(names_of(scope), own, strict=True):
-                before = told.get(name, [0.0] * len(numbers))
-                told[name] = [b + probability * n for b, n in zip(before, numbers, strict=True)]
-    return [number for name in model.kinds for number in told[name]]
-
-
-def induced_trees(
-    model: Model, level: int, unit: Unit, priors: Array, entries: dict[str, Entry], context: Received
-) -> Iterator[Induced]:
-    """All complete choices below a unit."""
-    match unit:
-        case ("leaf", scope, m):
-            yield Induced({}, [(scope, m)], log_leaf(model, level, scope, m, entries, context))
-        case ("product", children):
-            choices = (list(induced_trees(model, level, child, priors, entries, context)) for child in children)
-            for parts in itertools.product(*choices):
-                picks = {j: k for part in parts for j, k in part.picks.items()}
-                assert len(picks) == sum(len(part.picks) for part in parts), "the circuit is not decomposable"
-                leaves = [leaf for part in parts for leaf in part.reached]
-                yield Induced(picks, leaves, math.fsum(part.log_weight for part in parts))
-        case ("sum", j, children):
-            for k, child in enumerate(children):
-                for tree in induced_trees(model, level, child, priors, entries, context):
-                    assert j not in tree.picks, "the circuit has a cycle"
-                    weight = log(float(priors[j, k])) + tree.log_weight
-                    yield Induced({j: k, **tree.picks}, tree.reached, weight)
-        case _:
-            raise ValueError(f"not a unit of a circuit: {unit!r}")
-
-
-# ---- Leaves
-
-
-def names_of(scope: Scope) -> tuple[str, ...]:
-    return (scope,) if isinstance(scope, str) else scope
-
-
-def log_leaf(model: Model, level: int, scope: Scope, m: int, entries: dict[str, Entry], context: Received) -> float:
-    """Log density of what is known of a leaf's scope."""
-    leaf, (values, codes) = parameters(model, level, scope), known(scope, entries)
-    if scope in model.densities:
-        return model.densities[scope]({key: rows[m] for key, rows in leaf.items()}, values, codes, context)
-    (name,), (value,) = names_of(scope), values
-    return 0.0 if value is None else log_density(model.kinds[name], leaf, m, value)
-
-
-def told_by_leaf(
-    model: Model, level: int, scope: Scope, m: int, entries: dict[str, Entry], context: Received
-) -> list[list[float]]:
-    """For each attribute of the scope what a vertex tells of it if this leaf is its distribution."""
-    leaf, (values, codes) = parameters(model, level, scope), known(scope, entries)
-    if scope in model.expectations:
-        return model.expectations[scope]({key: rows[m] for key, rows in leaf.items()}, values, codes, context)
-    (name,), (value,) = names_of(scope), values
-    match model.kinds[name]:
-        case "continuous":
-            center, spread = model.units.get(name, (0.0, 1.0))
-            return [[((float(leaf["mean"][m]) if value is None else value) - center) / spread]]
-        case "categorical":
-            probs = [float(p) for p in leaf["probs"][m]]
-            return [probs if value is None else [float(code == value) for code in range(len(probs))]]
-        case "binary":
-            return [[float(leaf["probs"][m]) if value is None else value]]
-        case kind:  # a count
-            if value is not None:
-                return [[math.log1p(value)]]
-            probs = [math.exp(log_density(kind, leaf, m, float(n))) for n in range(2000)]
-            assert math.fsum(probs) > 1 - 1e-12, f"'{name}' has larger counts than the oracle sums over"
-            return [[math.fsum(p * math.log1p(n) for n, p in enumerate(probs))]]
-
-
-def known(scope: Scope, entries: dict[str, Entry]) -> tuple[list[float | None], list[str]]:
-    """Values and codes of a scope."""
-    own = [entries[name] for name in names_of(scope)]
-    return [value for value, _ in own], [code for _, code in own]
-
-
-def parameters(model: Model, level: int, scope: Scope) -> dict[str, Array]:
-    """A scope's parameters at a level; those of the root are combined from the levels below if there is a shortcut."""
-    leaf = model.leaves[scope]
-    if model.shortcut is None or level < model.num_levels - 1:
-        return {key: rows[level] for key, rows in leaf.items()}
-    combined = {key: np.tensordot(model.shortcut, rows, axes=1) for key, rows in leaf.items()}
-    if isinstance(scope, str) and model.kinds[scope] == "continuous":  # a weighted sum of independent Gaussians
-        combined["std"] = np.sqrt(np.tensordot(model.shortcut**2, leaf["std"] ** 2, axes=1))
-    return combined
-
-
-def log_density(kind: str, leaf: Mapping[str, Array], m: int, x: float) -> float:
-    """Log density (or probability) of the value x under the m-th leaf of an attribute."""
-    match kind:
-        case "continuous":
-            mean, std = float(leaf["mean"][m]), float(leaf["std"][m])
-            return -0.5 * ((x - mean) / std) ** 2 - log(std) - 0.5 * log(2 * math.pi)
-        case "categorical":
-            return log(float(leaf["probs"][m, int(x)]))
-        case "binary":
-            p = float(leaf["probs"][m])
-            return log(p) if x == 1 else log(1 - p)
-        case "count":
-            rate = float(leaf["rate"][m])
-            return log_power(rate, int(x)) - rate
-        case "negative_binomial":  # the Gamma functions written out as a product: exact for tiny dispersions, too
-            mean, dispersion = float(leaf["mean"][m]), float(leaf["dispersion"][m])
-            spread = math.log1p(dispersion * mean)
-            ratios = math.fsum(math.log1p(dispersion * i) - spread for i in range(int(x)))
-            return log_power(mean, int(x)) + ratios - spread / dispersion
-    raise ValueError(f"no such kind of attribute: {kind!r}")
-
-
-def log_power(mean: float, x: int) -> float:
-    """log(mean^x / x!)"""
-    return (x * log(mean) if x > 0 else 0.0) - math.lgamma(x + 1)
-
-
-def log(p: float) -> float:
-    return -math.inf if p == 0 else math.log(p)
-
-
-def log_sum_exp(terms: Iterable[float]) -> float:
-    values = list(terms)
-    top = max(values)
-    return top if top == -math.inf else top + math.log(math.fsum(math.exp(value - top) for value in values))

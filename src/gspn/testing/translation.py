@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from gspn.attributes import Attribute, Schema
 from gspn.circuits.structure import Leaf, Sum, Unit
+from gspn.circuits.templates import NaiveBayes
 from gspn.models.gspn import GSPN
 from gspn.testing import oracle
 
@@ -34,7 +35,7 @@ def oracle_model(
         kinds={attribute.name: _kind(attribute) for attribute in model.schema},
         prior=parameters["prior"].numpy(),
         transitions=parameters["transitions"].numpy(),
-        leaves={scope: {k: v[:own].numpy() for k, v in by.items()} for scope, by in parameters["leaves"].items()},
+        leaves={scope: _leaf(by, own) for scope, by in parameters["leaves"].items()},
         shortcut=parameters["shortcut"].numpy() if "shortcut" in parameters else None,
         densities=dict(densities or {}),
         expectations=dict(expectations or {}),
@@ -42,6 +43,7 @@ def oracle_model(
         units=units,
         mix=mix,
         weigh=weigh,
+        regression=_regression(model, parameters),
     )
 
 
@@ -69,6 +71,32 @@ def oracle_circuit(root: Unit, schema: Schema) -> oracle.Unit:
         return ("product", [convert(child) for child in unit.children])
 
     return convert(root)
+
+
+def _regression(model: GSPN, parameters: Mapping[str, Any]) -> oracle.Regression | None:
+    """What a model with a context has beside its leaves."""
+    hierarchy = model.hierarchy
+    context = getattr(hierarchy, "context", None)
+    if context is None:
+        return None
+    stored = parameters["context"]
+    return oracle.Regression(
+        mean=stored["mean"].double().numpy(),
+        covariance=stored["covariance"].double().numpy(),
+        edge_shares=stored["edge_shares"].double().numpy(),
+        hops={"neighbours": 1, "two_hops": 2}[context],
+        variance=float(getattr(hierarchy, "context_variance", 0.0)),
+        across=isinstance(hierarchy.template, NaiveBayes),
+    )
+
+
+def _leaf(parameters: Mapping[str, Any], num_levels: int) -> dict[str, Any]:
+    """The parameters of the levels that have their own; common factors and noise are a covariance like any other."""
+    found = {key: value[:num_levels].numpy() for key, value in parameters.items()}
+    if "loadings" in found:
+        loadings, noise = found.pop("loadings"), found.pop("noise")
+        found["covariance"] = loadings @ np.swapaxes(loadings, -1, -2) + noise[..., None] * np.eye(noise.shape[-1])
+    return found
 
 
 def _kind(attribute: Attribute) -> str:

@@ -165,8 +165,8 @@ def _read_files(
     names = dataset.graph_names
     called = [str(name)[:60] for name in names] if names is not None else ["graph"] * len(dataset)
     types = tuple(str(one)[:60] for one in dataset.edge_types or ())
-    levels = model.num_layers if model is not None and fits else settings_for(dataset)["num_layers"]
-    return Upload(dataset, tuple(called), types, is_cheap(dataset, levels, limits.vertices, seed=0)), fits
+    echo = model.hierarchy.longest_echo if model is not None and fits else settings_for(dataset)["num_layers"] - 1
+    return Upload(dataset, tuple(called), types, is_cheap(dataset, echo, limits.vertices, seed=0)), fits
 
 
 def _read_by(model: GSPN | None, tables: Sequence[Path | None], options: dict[str, Any]) -> tuple[GraphDataset, bool]:

@@ -1,6 +1,10 @@
 """Leaves: the distributions of attributes given a state, one family a file, behind one contract and one registry."""
 
+from functools import partial
+
 from gspn.circuits.leaves.contract import Leaves, Natural, Rows, at_level, message_width, with_level
+from gspn.circuits.leaves.correlated import CorrelatedGaussianLeaves
+from gspn.circuits.leaves.covariances import STRUCTURES
 from gspn.circuits.leaves.gaussian import GaussianLeaves
 from gspn.circuits.leaves.negative_binomial import NegativeBinomialLeaves
 from gspn.circuits.leaves.poisson import PoissonLeaves
@@ -11,6 +15,7 @@ from gspn.circuits.leaves.univariate import UnivariateLeaves
 __all__ = [
     "BernoulliLeaves",
     "CategoricalLeaves",
+    "CorrelatedGaussianLeaves",
     "GaussianLeaves",
     "Leaves",
     "Natural",
@@ -30,3 +35,11 @@ register_leaf("categorical", ["categorical"], CategoricalLeaves, context="option
 register_leaf("bernoulli", ["binary"], BernoulliLeaves, context="optional")
 register_leaf("poisson", ["count"], PoissonLeaves, context="optional")
 register_leaf("negative_binomial", ["count"], NegativeBinomialLeaves, context="optional")
+for _name in STRUCTURES:
+    register_leaf(
+        f"{_name}_gaussian",
+        ["continuous"],
+        partial(CorrelatedGaussianLeaves, covariance=_name),
+        attributes=(1, None),
+        context="optional",
+    )

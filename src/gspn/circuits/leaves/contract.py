@@ -169,6 +169,11 @@ class Leaves(nn.Module, ABC):
         does not lower it (generalised EM).
         """
 
+    def prepare_estimates(
+        self, evidence: Evidence, weights: Tensor, *, level: int = 0, context: Context | None = None
+    ) -> None:
+        """Take from a first fit, given by weights [n, leaves], what the estimates of a level are drawn towards."""
+
     def pseudo_observations(self) -> tuple[Tensor, Tensor]:
         """Rows [p, attributes] in users' units and their shares [p], which sum to 1: what the prior has seen."""
         raise InputError(f"{type(self).__name__} of {self.named()} have no prior")

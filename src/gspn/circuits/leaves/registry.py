@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gspn.attributes import DISTRIBUTIONS, KINDS, Attribute
+from gspn.attributes import DISTRIBUTIONS, KINDS, Attribute, Schema
 from gspn.circuits.leaves.contract import Leaves, message_width
+from gspn.circuits.structure import Leaf, Unit, walk
 from gspn.errors import InputError
 
 Dependence: TypeAlias = bool | Literal["optional"]
@@ -125,6 +126,33 @@ def family_name(scope: Sequence[Attribute], chosen: Mapping[tuple[str, ...], str
         return scope[0].distribution
     listed = ", ".join(map(repr, names))
     raise InputError(f"no leaf family is named for the attributes {listed} together: leaves={{({listed}): NAME}}")
+
+
+def correlated_scopes(
+    schema: Schema,
+    structure: Unit | None,
+    chosen: Mapping[tuple[str, ...], str],
+    covariance: str,
+    context: str | None,
+) -> dict[tuple[str, ...], str]:
+    """The chosen families, and those of correlated Gaussians for all other continuous attributes.
+
+    Naive Bayes has one leaf over all of them, a circuit one over each of its scopes that has no other attributes.
+    Where attributes are independent, and nothing is received, each has its own leaf unless a circuit says otherwise.
+    """
+    plainly = covariance == "diagonal" and context is None
+    family, taken = f"{covariance}_gaussian", {name for names in chosen for name in names}
+    plain = {attribute.name for attribute in schema if attribute.distribution == "gaussian"}
+    if structure is None:
+        if plainly:
+            return dict(chosen)
+        scopes = [tuple(name for name in schema.names if name in plain - taken)]
+    else:
+        leaves = [unit for unit in walk(structure) if isinstance(unit, Leaf)]
+        found = {tuple(sorted(leaf.attributes, key=schema.index)) for leaf in leaves}
+        fitting = [names for names in sorted(found) if names not in chosen and plain.issuperset(names)]
+        scopes = [names for names in fitting if len(names) > 1 or not plainly]
+    return {**chosen, **{names: family for names in scopes if names}}
 
 
 def leaves_for(

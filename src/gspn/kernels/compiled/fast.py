@@ -17,13 +17,12 @@ from numba.core import event
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gspn.compiling import compiled
+from gspn.compiling import compiled, once_differentiable
 from gspn.graphs.batch import Batch
 from gspn.kernels.compiled.alike import Rows, rows_alike, rows_alone
 from gspn.kernels.compiled.downward import Given, downward
 from gspn.kernels.compiled.lanes import WIDTH
 from gspn.kernels.compiled.layout import Plan, Sizes, divide
-from gspn.kernels.compiled.once import once_differentiable
 from gspn.kernels.compiled.threads import Team, team
 from gspn.kernels.compiled.upward import Climbed, upward
 from gspn.kernels.contract import Levels

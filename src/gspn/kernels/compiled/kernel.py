@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-from torch.autograd import forward_ad
-
 from gspn.circuits.templates import NaiveBayes
+from gspn.compiling import obstacle
 from gspn.kernels.compiled.distinct import distinct_inputs
 from gspn.kernels.compiled.fast import fast
 from gspn.kernels.contract import Climb, Kernel, Levels
@@ -32,21 +29,6 @@ def obstacle_to(climb: Climb) -> str | None:
         reason = obstacle(tensor)
         if reason:
             return reason
-    return None
-
-
-def obstacle(tensor: Tensor) -> str | None:
-    """Why compiled code cannot work on a tensor; None if it can."""
-    if not tensor.is_cpu:
-        return f"works on the CPU, not on the device '{tensor.device}'"
-    if tensor.dtype not in (torch.float32, torch.float64) and tensor.is_floating_point():
-        return f"computes in float32 or float64, not in {tensor.dtype}"
-    if type(tensor) not in (Tensor, torch.nn.Parameter):
-        return f"needs plain tensors, not a {type(tensor).__name__}"
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        return "cannot be transformed by torch.func"
-    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
-        return "knows no derivatives in forward mode"
     return None
 
 

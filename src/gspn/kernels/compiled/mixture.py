@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gspn.compiling import compiled
+from gspn.compiling import compiled, once_differentiable
 from gspn.kernels.compiled.lanes import WIDTH, exp_negative, fill, larger, largest, load, store, total
-from gspn.kernels.compiled.once import once_differentiable
 
 
 def log_mixture(log_prior: Tensor, log_density: Tensor, evidence: Tensor | None, y: Tensor) -> Tensor:

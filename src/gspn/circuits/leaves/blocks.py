@@ -1,0 +1,272 @@
+"""Densities of Gaussians over sub-blocks: what is known differs from row to row, and equal patterns share a factor.
+
+For rows r = x − μ with a pattern of known entries O, and covariances Σ: log N(r_O; 0, Σ_OO) and the solved rows
+Σ_OO⁻¹ r_O, from which conditional expectations follow. Twice: in plain torch (differentiable at will, on any device),
+and compiled, differentiable once. What the rows and covariances are belongs to the leaves.
+
+Everything unknown is padded: a factor's rows and columns outside O are 0, and so are the solved rows there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gspn.compiling import compiled, once_differentiable, prefers_plain_torch
+
+Array = NDArray[Any]
+_LOG_2PI = math.log(2 * math.pi)
+
+
+class Patterns(NamedTuple):
+    """Which entries of n rows are known: the distinct patterns, and every row's."""
+
+    known: Tensor
+    """[U, d] True where known"""
+    of_row: Tensor
+    """[n] number of each row's pattern"""
+
+    @classmethod
+    def of(cls, x: Tensor) -> Patterns:
+        """The patterns of rows x [n, d], NaN where unknown."""
+        known = ~torch.isnan(x)
+        if known.shape[1] < 63 and len(known):
+            # One number a row: sorting these is much faster than sorting rows.
+            code = (known.long() << torch.arange(known.shape[1], device=x.device)).sum(1)
+            distinct, of_row = torch.unique(code, return_inverse=True)
+            return cls((distinct[:, None] >> torch.arange(known.shape[1], device=x.device)) & 1 > 0, of_row)
+        rows, of_row = torch.unique(known, dim=0, return_inverse=True)
+        return cls(rows, of_row)
+
+    def every_row_its_own(self) -> Patterns:
+        """A pattern for each row, for covariances that differ from row to row."""
+        return Patterns(self.known[self.of_row], torch.arange(len(self.of_row), device=self.of_row.device))
+
+
+class Solved(NamedTuple):
+    log_density: Tensor
+    """[A, n, M]"""
+    rows: Tensor
+    """[A, n, M, d] Σ_OO⁻¹ r_O, 0 where unknown"""
+
+
+def solve(residual: Tensor, covariance: Tensor, patterns: Patterns) -> Solved:
+    """Log-densities and solved rows of residuals [A, n, M, d], which are 0 where unknown.
+
+    `covariance` is [A, R, K, d, d] with K = M, or K = 1 for one that all leaves share, and R = 1, or R = n: then every
+    row has its own, and its own pattern.
+    """
+    if prefers_plain_torch(residual, covariance):
+        return solve_plainly(residual, covariance, patterns)
+    function: Any = _Solve.apply
+    found: tuple[Tensor, Tensor] = function(residual, covariance, patterns)
+    return Solved(*found)
+
+
+def solve_plainly(residual: Tensor, covariance: Tensor, patterns: Patterns) -> Solved:
+    """The same in plain torch."""
+    factor, log_det = inverse_factors(covariance, patterns)
+    own = factor[:, patterns.of_row]
+    white = (own @ residual.unsqueeze(-1)).squeeze(-1)
+    size = patterns.known.sum(1)[patterns.of_row].to(residual.dtype)
+    log_density = -0.5 * (white.square().sum(-1) + log_det[:, patterns.of_row] + _LOG_2PI * size[:, None])
+    return Solved(log_density, (own.mT @ white.unsqueeze(-1)).squeeze(-1))
+
+
+def inverse_factors(covariance: Tensor, patterns: Patterns) -> tuple[Tensor, Tensor]:
+    """Inverse Cholesky factors of all sub-blocks [A, U, K, d, d], padded with 0, and log-determinants [A, U, K].
+
+    Σ_OO⁻¹ = Fᵀ F.
+    """
+    known = patterns.known.to(covariance.dtype)
+    both = known[:, None, :, None] * known[:, None, None, :]
+    # Where nothing is known, the identity: it adds nothing to the determinant, and is taken off again.
+    padded = covariance * both + torch.diag_embed(1 - known).unsqueeze(1)
+    lower = torch.linalg.cholesky(padded)
+    identity = torch.eye(known.shape[1], dtype=covariance.dtype, device=covariance.device)
+    inverse = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
+    log_det = 2 * torch.diagonal(lower, dim1=-2, dim2=-1).log().sum(-1)
+    return inverse * both, log_det
+
+
+class _Solve(torch.autograd.Function):
+    """(residual, covariance) → log-densities, solved rows."""
+
+    @staticmethod
+    def forward(ctx: Any, residual: Tensor, covariance: Tensor, patterns: Patterns) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(residual, covariance)
+        order = torch.argsort(patterns.of_row, stable=True).numpy()
+        start = np.concatenate([[0], np.cumsum(np.bincount(patterns.of_row.numpy(), minlength=len(patterns.known)))])
+        ctx.rows = order, start, patterns.known.numpy()
+        r, sigma = _doubles(residual), _doubles(covariance)
+        log_density, white, factor = _upward(r, sigma, *ctx.rows)
+        ctx.white, ctx.factor = white, factor
+        solved = _turn(white, factor, *ctx.rows)
+        return torch.from_numpy(log_density).to(residual.dtype), torch.from_numpy(solved).to(residual.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_density: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
+        residual, covariance = ctx.saved_tensors
+        size = ctx.white.shape
+        by_density = np.zeros(size[:3]) if of_density is None else _doubles(of_density)
+        by_rows = np.zeros((0, 0, 0, 0)) if of_rows is None else _doubles(of_rows)
+        order, start, known = ctx.rows
+        of_residual, of_covariance = _downward(
+            ctx.white, ctx.factor, order, start, known, by_density, by_rows, covariance.shape[1]
+        )
+        return (
+            torch.from_numpy(of_residual).to(residual.dtype),
+            torch.from_numpy(of_covariance).to(covariance.dtype),
+            None,
+        )
+
+
+def _doubles(value: Tensor) -> Array:
+    """In double precision: single would lose digits in the factors, and there is little to gain."""
+    return value.detach().double().contiguous().numpy()
+
+
+@compiled
+def _upward(residual: Any, covariance: Any, order: Any, start: Any, known: Any) -> Any:
+    """Log-densities [A, n, M], whitened rows F r [A, n, M, d] and factors F [A, U, K, d, d].
+
+    Of a pattern with m known entries the first m rows and columns of F count; whitened rows are as long.
+    """
+    stacks, rows, leaves, width = residual.shape
+    own_rows, own_leaves = covariance.shape[1], covariance.shape[2]
+    log_density = np.empty((stacks, rows, leaves))
+    white = np.empty((stacks, rows, leaves, width))
+    factor = np.empty((stacks, len(known), own_leaves, width, width))
+    place, lower = np.empty(width, np.int64), np.empty((width, width))
+    for a in range(stacks):
+        for p in range(len(known)):
+            count = 0
+            for j in range(width):
+                if known[p, j]:
+                    place[count] = j
+                    count += 1
+            for k in range(own_leaves):
+                sigma, inverse = covariance[a, p if own_rows > 1 else 0, k], factor[a, p, k]
+                log_det = 0.0
+                for i in range(count):
+                    for j in range(i + 1):
+                        total = sigma[place[i], place[j]]
+                        for h in range(j):
+                            total -= lower[i, h] * lower[j, h]
+                        if i == j:
+                            lower[i, i] = math.sqrt(total)
+                            log_det += math.log(total)
+                        else:
+                            lower[i, j] = total / lower[j, j]
+                for i in range(count):
+                    inverse[i, i] = 1 / lower[i, i]
+                    for j in range(i):
+                        total = 0.0
+                        for h in range(j, i):
+                            total -= lower[i, h] * inverse[h, j]
+                        inverse[i, j] = total / lower[i, i]
+                constant = log_det + count * _LOG_2PI
+                for n in range(start[p], start[p + 1]):
+                    row = order[n]
+                    for m in range(k if own_leaves > 1 else 0, k + 1 if own_leaves > 1 else leaves):
+                        r, y, square = residual[a, row, m], white[a, row, m], 0.0
+                        for i in range(count):
+                            total = 0.0
+                            for j in range(i + 1):
+                                total += inverse[i, j] * r[place[j]]
+                            y[i] = total
+                            square += total * total
+                        log_density[a, row, m] = -0.5 * (square + constant)
+    return log_density, white, factor
+
+
+@compiled
+def _turn(white: Any, factor: Any, order: Any, start: Any, known: Any) -> Any:
+    """Solved rows Fᵀ F r [A, n, M, d] in their own places, 0 where unknown."""
+    stacks, rows, leaves, width = white.shape
+    own_leaves = factor.shape[2]
+    solved = np.zeros((stacks, rows, leaves, width))
+    place = np.empty(width, np.int64)
+    for a in range(stacks):
+        for p in range(len(known)):
+            count = 0
+            for j in range(width):
+                if known[p, j]:
+                    place[count] = j
+                    count += 1
+            for n in range(start[p], start[p + 1]):
+                row = order[n]
+                for m in range(leaves):
+                    inverse, y = factor[a, p, m if own_leaves > 1 else 0], white[a, row, m]
+                    for i in range(count):
+                        for j in range(i + 1):
+                            solved[a, row, m, place[j]] += inverse[i, j] * y[i]
+    return solved
+
+
+@compiled
+def _downward(
+    white: Any, factor: Any, order: Any, start: Any, known: Any, by_density: Any, by_rows: Any, own_rows: int
+) -> Any:
+    """Gradients of residuals [A, n, M, d] and covariances [A, R, K, d, d].
+
+    With y = F r, s = Fᵀ y and weights w of the log-densities: −w s for r, ½ w (s sᵀ − Fᵀ F) for Σ; of the solved rows
+    with weights q: t = Fᵀ F q for r, −½ (t sᵀ + s tᵀ) for Σ. Sums over rows are made before F is applied: all of Σ's
+    gradient is Fᵀ G F of a sum G over whitened rows.
+    """
+    stacks, rows, leaves, width = white.shape
+    own_leaves = factor.shape[2]
+    of_residual = np.zeros((stacks, rows, leaves, width))
+    of_covariance = np.zeros((stacks, own_rows, own_leaves, width, width))
+    place, gram, half = np.empty(width, np.int64), np.empty((width, width)), np.empty((width, width))
+    q = np.empty(width)
+    for a in range(stacks):
+        for p in range(len(known)):
+            count = 0
+            for j in range(width):
+                if known[p, j]:
+                    place[count] = j
+                    count += 1
+            for k in range(own_leaves):
+                inverse, total = factor[a, p, k], 0.0
+                gram[:count, :count] = 0.0
+                for n in range(start[p], start[p + 1]):
+                    row = order[n]
+                    for m in range(k if own_leaves > 1 else 0, k + 1 if own_leaves > 1 else leaves):
+                        y, w, out = white[a, row, m], by_density[a, row, m], of_residual[a, row, m]
+                        total += w
+                        q[:count] = 0.0
+                        if len(by_rows):
+                            for i in range(count):
+                                for j in range(i + 1):
+                                    q[i] += inverse[i, j] * by_rows[a, row, m, place[j]]
+                        for i in range(count):
+                            pull = q[i] - w * y[i]
+                            for j in range(i + 1):
+                                out[place[j]] += inverse[i, j] * pull
+                                gram[i, j] += 0.5 * (w * y[i] * y[j] - q[i] * y[j] - y[i] * q[j])
+                for i in range(count):
+                    gram[i, i] -= 0.5 * total
+                    for j in range(i):
+                        gram[j, i] = gram[i, j]
+                for i in range(count):  # half = gram · F
+                    for j in range(count):
+                        value = 0.0
+                        for h in range(j, count):
+                            value += gram[i, h] * inverse[h, j]
+                        half[i, j] = value
+                target = of_covariance[a, p if own_rows > 1 else 0, k]
+                for i in range(count):
+                    for j in range(count):
+                        value = 0.0
+                        for h in range(i, count):
+                            value += inverse[h, i] * half[h, j]
+                        target[place[i], place[j]] += value
+    return of_residual, of_covariance

@@ -1,0 +1,132 @@
+"""What travels along edges beside posteriors: means over paths of two edges, and how uncertain a mean of neighbours is.
+
+Pure functions of what vertices tell and of the edges of a batch. Which leaves use these numbers, and relative to what,
+is not decided here.
+
+Whoever asks must not hear himself, so sums over the senders of u without v are wanted for every edge u → v. They are
+never differences: where one entry is a million deviations away, float32 would let a vertex hear its own value in what
+rounding leaves of it. Instead the senders of u are sorted, and what stands before v is added to what stands behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gspn.graphs.batch import Batch
+from gspn.kernels.contract import LONG_SUM
+
+
+@dataclass(frozen=True, eq=False)
+class TwoSteps:
+    """The paths w → u → v of a batch with w ≠ v, never listed one by one: O(E) numbers, the same for every level.
+
+    A run is all edges into u that come from the same vertex, which may stand in several rows (`Batch.identity`); runs
+    are sorted by u. A sum over the senders of u leaves out one run, or none where v sends nothing to u.
+    """
+
+    run: Tensor
+    """[E] the run of every edge"""
+    place: Tensor
+    """[R] how many runs into the same vertex stand before each"""
+    behind: Tensor
+    """[R] how many stand behind it"""
+    last: Tensor
+    """[N] the last run into every vertex; of no meaning where there is none"""
+    taken: Tensor
+    """[P] for every edge u → v that others than v speak through: the run into u to leave out, or R + u for none"""
+    others: Tensor
+    """[P] how many edges into u are left, n_u − a_uv"""
+    receiver: Tensor
+    """[P] v"""
+    number: Tensor
+    """[N] k_v: how many such edges every vertex has"""
+
+    @classmethod
+    def of(cls, batch: Batch) -> TwoSteps:
+        """Of a batch with edges."""
+        n, source, target = batch.num_vertices, batch.source.long(), batch.target.long()
+        identity = torch.arange(n, device=source.device) if batch.identity is None else batch.identity.long()
+        span = int(identity.max()) + 1
+        runs, run, length = torch.unique(target * span + identity[source], return_inverse=True, return_counts=True)
+        runs_into = torch.bincount(runs // span, minlength=n)
+        last = runs_into.cumsum(0) - 1
+        order, of_run = torch.arange(len(runs), device=runs.device), runs // span
+        place = order - (last - runs_into + 1)[of_run]
+        behind = last[of_run] - order
+        # The run of v among the edges into u, for every edge u → v.
+        sought = source * span + identity[target]
+        at = torch.searchsorted(runs, sought).clamp_(max=len(runs) - 1)
+        answers = runs[at] == sought
+        others = batch.in_degree[source] - torch.where(answers, length[at], 0)
+        open_edges = (others > 0).nonzero().squeeze(1)
+        return cls(
+            run=run,
+            place=place,
+            behind=behind,
+            last=last,
+            taken=torch.where(answers, at, len(runs) + source)[open_edges],
+            others=others[open_edges],
+            receiver=target[open_edges],
+            number=torch.bincount(target[open_edges], minlength=n),
+        )
+
+
+def two_hops(told: Tensor, batch: Batch, steps: TwoSteps | None = None) -> tuple[Tensor, Tensor]:
+    """The mean over neighbours u of the mean of what u hears from others than v, at every vertex v.
+
+    m²_v = k_v⁻¹ Σ over edges u → v of (n_u − a_uv)⁻¹ Σ over edges w → u, w ≠ v, of told[w]: n_u edges come into u, a_uv
+    of them from v, and k_v edges into v have a non-empty inner sum. Gives m² [N, D], 0 where k_v is 0, and whether k_v
+    is positive [N]. `steps` are those of the batch, for who asks at several levels.
+    """
+    if not batch.num_edges:
+        return torch.zeros_like(told), torch.zeros(len(told), dtype=torch.bool, device=told.device)
+    steps = TwoSteps.of(batch) if steps is None else steps
+    dtype = torch.float64 if batch.max_in_degree > LONG_SUM else told.dtype
+    heard = told.new_zeros(len(steps.place), told.shape[1], dtype=dtype)
+    heard = heard.index_add(0, steps.run, told.index_select(0, batch.source).to(dtype))
+    before = _summed(heard, steps.place, -1)
+    whole = (before + heard).index_select(0, steps.last.clamp_min(0))
+    without = torch.cat([before + _summed(heard, steps.behind, 1), whole]).index_select(0, steps.taken)
+    total = told.new_zeros(told.shape, dtype=dtype)
+    total = total.index_add(0, steps.receiver, without / steps.others.to(dtype).unsqueeze(1))
+    mean = total / steps.number.clamp_min(1).to(dtype).unsqueeze(1)
+    return mean.to(told.dtype), steps.number > 0
+
+
+def _summed(values: Tensor, beside: Tensor, direction: int) -> Tensor:
+    """Σ of the rows of the same segment before each (direction −1) or behind it (1); `beside` [R] counts them.
+
+    Doubling: after k rounds a row has the sum of the 2^k rows nearest to it on that side, or of all where there are
+    fewer. No row ever holds a number from another segment or from itself, which a running sum over everything would.
+    """
+    rows = (beside >= 1).nonzero().squeeze(1)
+    sums = torch.zeros_like(values).index_add(0, rows, values.index_select(0, rows + direction))
+    step = 1
+    while len(rows := rows[beside[rows] > step]):
+        sums.index_add_(0, rows, sums.index_select(0, rows + direction * step))
+        step *= 2
+    return sums
+
+
+def neighbour_covariance(covariance: Tensor, batch: Batch) -> Tensor:
+    """[N, D, D] covariance of the mean over incoming edges, from the senders' covariances [N, D, D].
+
+    V_v = Σ over distinct u of (a_vu / n_v)² Cov_u, where a_vu of the n_v edges into v come from u: what one vertex says
+    twice is no more certain for it. 0 without incoming edges.
+    """
+    if not batch.num_edges:
+        return torch.zeros_like(covariance)
+    n, width = batch.num_vertices, covariance.shape[1:].numel()
+    # Rows, not identities: all edges from one vertex into one row come from the same row.
+    pairs, edges = torch.unique(batch.target.long() * n + batch.source.long(), return_counts=True)
+    dtype = torch.float64 if batch.max_in_degree > LONG_SUM else covariance.dtype
+    receiver, sender = pairs // n, pairs % n
+    weight = (edges.to(dtype) / batch.in_degree[receiver].to(dtype)).square()
+    # As a product with a sparse matrix nothing of size E · D² is ever in memory, not for the gradient either.
+    ends = torch.stack([receiver, sender])
+    weights = torch.sparse_coo_tensor(ends, weight, (n, n), check_invariants=False, is_coalesced=True)
+    mixed: Tensor = torch.sparse.mm(weights, covariance.reshape(n, width).to(dtype))
+    return mixed.to(covariance.dtype).reshape(covariance.shape)

@@ -1,0 +1,234 @@
+"""EM, level by level: a mixture of the vertices at level 0, then the next level given the one below, which is frozen.
+
+With two levels and without self-loops no vertex occurs in its own tree, so that the pseudo-likelihood is the likelihood
+of every vertex given the others, and EM maximises it: with the log-density of the parameters (`prior` pseudo-
+observations, ridges, what covariances are drawn towards) it never falls. Higher levels would meet echoes; they start as
+copies of level 1, and are learned by gradient descent on masked entries.
+
+Every M-step is the leaves' own estimate. What happens before and after (how many starts, which epochs follow) is the
+business of `models`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from gspn.circuits.evidence import Context, Evidence
+from gspn.circuits.leaves import Leaves, at_level
+from gspn.circuits.numerics import log_positive, log_weight
+from gspn.circuits.templates import NaiveBayes, inputs_of
+from gspn.errors import GSPNError, InputError
+from gspn.graphs.batch import Batch
+from gspn.hierarchy.aggregation import mean_by_row
+from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.kernels.contract import Told
+from gspn.kernels.telling import told_by
+
+_log = logging.getLogger(__name__)
+
+STEPS = 200
+"""Of EM at a level, at most."""
+
+GAIN = 1e-4
+"""Nats a vertex that a step must gain for another one to be worth it."""
+
+_FALL = 1e-6
+"""Relative to its size, by how much rounding may lower the objective."""
+
+_FLAT = 1e-3
+"""Of the first transitions' rows, how much goes to all states alike: what is exactly 0 would stay so."""
+
+Notice: TypeAlias = Callable[[int, int, float], None]
+"""Told after every step: level, step and objective a vertex."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frozen:
+    """What the vertices with an incoming edge know of the level below, which does not change any more."""
+
+    evidence: Evidence
+    """[n, d] their entries"""
+    mean: Tensor
+    """[n, T, C] mean posteriors of the senders, by edge type"""
+    context: Context | None
+
+
+def check_em(hierarchy: Hierarchy, batch: Batch) -> None:
+    """Raise unless EM can learn this hierarchy on these graphs."""
+    if not isinstance(hierarchy.template, NaiveBayes):
+        raise InputError("start='em' needs the naive Bayes template (template=None)")
+    if hierarchy.aggregation_name != "mean":
+        raise InputError(f"start='em' knows the aggregation 'mean', not '{hierarchy.aggregation_name}'")
+    if hierarchy.shortcut is not None:
+        raise InputError("start='em' learns leaves level by level; with a shortcut the root has none of its own")
+    loops = int((batch.source == batch.target).sum())
+    if loops and hierarchy.num_layers > 1:
+        raise InputError(
+            f"start='em' needs graphs without self-loops, by which a vertex would explain itself; there are {loops}"
+        )
+
+
+def learn_mixture(hierarchy: Hierarchy, batch: Batch, prior: float, notice: Notice | None = None) -> float:
+    """EM of level 0 from where it stands; gives the penalised objective that was reached."""
+    evidence, states = Evidence(batch.visible, batch.hidden), hierarchy.num_states
+
+    def shares() -> Tensor:
+        return hierarchy.prior()[0].expand(len(evidence), -1)
+
+    def update(responsibilities: Tensor) -> None:
+        weight = responsibilities.sum(0) + prior / states
+        hierarchy.raw_prior[0] = log_positive(weight / weight.sum())
+
+    def penalty() -> float:
+        return prior / states * float(log_weight(hierarchy.prior()).sum())
+
+    return _climb_to_the_top(hierarchy, 0, evidence, None, shares, update, penalty, prior, notice)
+
+
+def learn_level(hierarchy: Hierarchy, level: int, frozen: Frozen, prior: float, notice: Notice | None = None) -> float:
+    """EM of a level from where it stands, given the level below; gives the penalised objective that was reached."""
+    states = hierarchy.num_states
+
+    def shares() -> Tensor:
+        transition = torch.softmax(hierarchy.raw_transitions[level - 1, :, 0], dim=-1)
+        return torch.einsum("ntk,tki->ni", frozen.mean, transition)
+
+    def update(responsibilities: Tensor) -> None:
+        # A switching parent: which edge, and which of its sender's states, has the vertex's state come from?
+        old = torch.softmax(hierarchy.raw_transitions[level - 1, :, 0], dim=-1)
+        ratio = responsibilities / shares().clamp_min(torch.finfo(responsibilities.dtype).tiny)
+        counts = old * torch.einsum("ntk,ni->tki", frozen.mean, ratio) + prior / states
+        total = counts.sum(-1, keepdim=True)
+        new = torch.where(total > 0, counts / total.clamp_min(torch.finfo(total.dtype).tiny), old)
+        hierarchy.raw_transitions[level - 1, :, 0] = log_positive(new)
+
+    def penalty() -> float:
+        transition = torch.softmax(hierarchy.raw_transitions[level - 1], dim=-1)
+        return prior / states * float(log_weight(transition).sum())
+
+    return _climb_to_the_top(hierarchy, level, frozen.evidence, frozen.context, shares, update, penalty, prior, notice)
+
+
+@torch.no_grad()
+def _climb_to_the_top(
+    hierarchy: Hierarchy,
+    level: int,
+    evidence: Evidence,
+    context: Context | None,
+    shares: Callable[[], Tensor],
+    update: Callable[[Tensor], None],
+    penalty: Callable[[], float],
+    prior: float,
+    notice: Notice | None,
+) -> float:
+    """Steps of EM until they gain little. `shares` are mixing weights [n, C], which `update` learns."""
+    families = list(zip(hierarchy.families, hierarchy.template.scopes, strict=True))
+    before, count = -math.inf, max(len(evidence), 1)
+    for step in range(STEPS):
+        joint = log_weight(shares()) + _inputs(hierarchy, level, evidence, context)
+        total = torch.logsumexp(joint, dim=1)
+        objective = float(total.sum()) + penalty() + _log_prior(hierarchy, level, prior)
+        if not math.isfinite(objective):
+            raise GSPNError(f"EM of level {level} has diverged in step {step}")
+        if objective < before - _FALL * max(abs(before), 1.0):
+            raise GSPNError(f"EM of level {level} has lowered its objective in step {step}: {objective - before:g}")
+        if notice is not None:
+            notice(level, step, objective / count)
+        if objective - before <= GAIN * count:
+            break
+        before = objective
+        responsibilities = torch.exp(joint - total[:, None])
+        update(responsibilities)
+        for family, scope in families:
+            family.estimate(evidence.columns(scope), responsibilities, level=level, context=context, prior=prior)
+    _log.info("EM of level %d: %.4f nats a vertex after %d steps", level, objective / count, step)
+    return objective
+
+
+@torch.no_grad()
+def start_level(hierarchy: Hierarchy, level: int, batch: Batch) -> Frozen:
+    """Let a level start as the one below, and give what it is to be learned from.
+
+    Transitions start from how often states are neighbours; what is usual in a context is taken from these vertices.
+    """
+    for family in hierarchy.families:
+        copy_level(family, level)
+    evidence, degrees = Evidence(batch.visible, batch.hidden), batch.in_degree
+    posterior, told = _below(hierarchy, level, batch, evidence)
+    types = hierarchy.num_edge_types
+    row = batch.target.long() * types
+    if types > 1 and batch.edge_type is not None:
+        row = row + batch.edge_type
+    mean = mean_by_row(posterior, batch, row, degrees.repeat_interleave(types)).reshape(len(evidence), types, -1)
+    receives = degrees > 0
+    context = None
+    if hierarchy.context is not None and told is not None:
+        average = mean_by_row(told.mean, batch, batch.target, degrees)
+        whole = hierarchy.usual.whole(average, told, batch, level)
+        hierarchy.usual.settle(level, whole[receives])
+        # At κ = 0: how uncertain contexts are is for answers, not for learning.
+        context = hierarchy.usual.context(average, Told(told.mean), batch, level)[receives]
+    frozen = Frozen(evidence[receives], mean[receives], context)
+    together = torch.einsum("ntk,ni->tki", frozen.mean, posterior.flatten(1)[receives])
+    flat = together.sum(-1, keepdim=True) / hierarchy.num_states
+    first = (1 - _FLAT) * together + _FLAT * flat + torch.finfo(together.dtype).eps
+    hierarchy.raw_transitions[level - 1, :, 0] = log_positive(first / first.sum(-1, keepdim=True))
+    return frozen
+
+
+@torch.no_grad()
+def prepare(hierarchy: Hierarchy, level: int, evidence: Evidence, context: Context | None, weights: Tensor) -> None:
+    """Let the leaves of a level take from a first fit what their estimates are drawn towards."""
+    for family, scope in zip(hierarchy.families, hierarchy.template.scopes, strict=True):
+        family.prepare_estimates(evidence.columns(scope), weights, level=level, context=context)
+
+
+@torch.no_grad()
+def responsibilities(hierarchy: Hierarchy, level: int, evidence: Evidence, context: Context | None) -> Tensor:
+    """[n, C] posteriors under the prior of level 0, for a first fit."""
+    return torch.softmax(log_weight(hierarchy.prior()[0]) + _inputs(hierarchy, level, evidence, context), dim=-1)
+
+
+def copy_level(family: Leaves, level: int) -> None:
+    """Let a level have the parameters of the one below."""
+    with torch.no_grad():
+        for tensor in (*family.parameters(), *family.buffers()):
+            tensor[level] = tensor[level - 1]
+
+
+def _below(hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence) -> tuple[Tensor, Told | None]:
+    """[N, 1, C] posteriors of the level below, and what its vertices tell, where leaves ask for it."""
+    climb = hierarchy.climb(evidence, batch, hierarchy.prior(), hierarchy.transitions())
+    posterior: Tensor | None = None
+    told: Told | None = None
+    for below in range(level):
+        received = climb.aggregate(below, posterior, told)
+        naturals = [at_level(natural, below) for natural in climb.naturals]
+        inputs = inputs_of(climb.template, climb.families, naturals, evidence, received.context)[0]
+        log_prior = log_weight(received.prior)
+        posterior = climb.template.posterior(inputs, log_prior)
+        if climb.has_context:
+            weights = climb.template.leaf_log_weights(inputs, log_prior)
+            told = told_by(climb._replace(uncertain=False), naturals, weights, received.context)
+    assert posterior is not None
+    return posterior, told
+
+
+def _inputs(hierarchy: Hierarchy, level: int, evidence: Evidence, context: Context | None) -> Tensor:
+    naturals = [at_level(family.natural(), level) for family in hierarchy.families]
+    return inputs_of(hierarchy.template, hierarchy.families, naturals, evidence, context)[0]
+
+
+def _log_prior(hierarchy: Hierarchy, level: int, prior: float) -> float:
+    """The log-density of a level's leaves."""
+    if not prior and not any(family.penalised for family in hierarchy.families):
+        return 0.0
+    own = [family for family in hierarchy.families if prior or family.penalised]
+    return sum(float(family.log_prior(family.natural(), prior)[level]) for family in own)

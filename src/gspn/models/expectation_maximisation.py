@@ -1,0 +1,136 @@
+"""EM as a starting point of models: several first fits, the best of them, then level after level.
+
+The steps themselves are in `hierarchy.em`; here is which graphs they see, how often a run is begun, and when one is
+given up.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from gspn.circuits.evidence import Evidence
+from gspn.errors import GSPNError
+from gspn.graphs import GraphDataset
+from gspn.graphs.batch import Batch
+from gspn.graphs.draws import keyed_generator
+from gspn.hierarchy import Hierarchy
+from gspn.hierarchy.em import (
+    check_em,
+    learn_level,
+    learn_mixture,
+    prepare,
+    responsibilities,
+    start_level,
+)
+
+_log = logging.getLogger(__name__)
+
+MOST_VERTICES = 200_000
+"""Vertices that EM sees; of more, whole graphs are drawn."""
+
+_AGAIN = 4
+"""How often a run that has diverged is begun anew."""
+
+_SAMPLE, _ANEW = 5, 6
+"""Name the streams of random numbers that choose graphs, and starts after one that has diverged."""
+
+
+@torch.no_grad()
+def learn_by_em(
+    hierarchy: Hierarchy, training: GraphDataset, prior: float, generators: Sequence[torch.Generator]
+) -> list[dict[str, Any]]:
+    """Learn all levels from the training graphs: one start for each generator, the best of them goes on.
+
+    In double precision, whatever the hierarchy's is. Gives a record of every step that led to the result: level, step
+    and objective, in nats a vertex.
+    """
+    batch, dtype = _seen(training), hierarchy.dtype
+    check_em(hierarchy, batch)
+    hierarchy.double()
+    try:
+        history = _first_level(hierarchy, batch, prior, list(generators))
+        if hierarchy.context is not None:
+            hierarchy.usual.settle_shares(_type_counts(hierarchy, batch))
+        for level in range(1, hierarchy.num_layers):
+            frozen = start_level(hierarchy, level, batch)
+            if level > 1:
+                # By then a vertex occurs in its own tree; what was learned below is the best that is known.
+                hierarchy.raw_transitions[level - 1] = hierarchy.raw_transitions[level - 2]
+                continue
+            if not len(frozen.evidence):
+                continue
+            weights = responsibilities(hierarchy, level, frozen.evidence, frozen.context)
+            prepare(hierarchy, level, frozen.evidence, frozen.context, weights)
+            learn_level(hierarchy, level, frozen, prior, _noting(history))
+    finally:
+        hierarchy.to(dtype)
+    return history
+
+
+def _first_level(
+    hierarchy: Hierarchy, batch: Batch, prior: float, generators: list[torch.Generator]
+) -> list[dict[str, Any]]:
+    """The mixture of level 0: the best of several."""
+    best: tuple[float, dict[str, Any], list[dict[str, Any]]] | None = None
+    evidence, again = Evidence(batch.visible, batch.hidden), 0
+    while generators:
+        generator, history = generators.pop(0), list[dict[str, Any]]()
+        hierarchy.initialise(batch.x, generator)
+        prepare(hierarchy, 0, evidence, None, responsibilities(hierarchy, 0, evidence, None))
+        try:
+            objective = learn_mixture(hierarchy, batch, prior, _noting(history))
+        except GSPNError as error:
+            if again == _AGAIN:
+                raise
+            again += 1
+            _log.info("%s; it is begun anew", error)
+            generators.append(keyed_generator(_ANEW, again))
+            continue
+        if best is None or objective > best[0]:
+            best = objective, copy.deepcopy(hierarchy.state_dict()), history
+    assert best is not None
+    hierarchy.load_state_dict(best[1])
+    return best[2]
+
+
+def _noting(history: list[dict[str, Any]]) -> Any:
+    def note(level: int, step: int, objective: float) -> None:
+        history.append({"level": level, "step": step, "objective": objective})
+
+    return note
+
+
+def _seen(training: GraphDataset) -> Batch:
+    """All graphs as one batch, or as many as have about the most vertices that EM sees; at least one."""
+    order = torch.arange(len(training))
+    sizes = training.num_vertices_per_graph()
+    if int(sizes.sum()) > MOST_VERTICES:
+        order = torch.randperm(len(training), generator=keyed_generator(_SAMPLE))
+        count = max(1, int((sizes[order].cumsum(0) <= MOST_VERTICES).sum()))
+        order = order[:count].sort().values
+    return training.batch(order)
+
+
+def _type_counts(hierarchy: Hierarchy, batch: Batch) -> torch.Tensor:
+    types = batch.edge_type
+    if types is None or hierarchy.num_edge_types == 1:
+        return torch.tensor([batch.num_edges] + [0] * (hierarchy.num_edge_types - 1), dtype=torch.float64)
+    return torch.bincount(types.long(), minlength=hierarchy.num_edge_types).double()
+
+
+@torch.no_grad()
+def settle(hierarchy: Hierarchy, training: GraphDataset) -> None:
+    """Take what is usual in contexts from graphs and the present parameters, for models that do not start by EM."""
+    if hierarchy.context is None:
+        return
+    batch = _seen(training)
+    hierarchy.usual.settle_shares(_type_counts(hierarchy, batch))
+    transitions = hierarchy.raw_transitions.clone()
+    for level in range(1, hierarchy.num_layers):
+        start_level(hierarchy, level, batch)
+    hierarchy.raw_transitions.copy_(transitions)
