@@ -55,6 +55,15 @@ class Solved(NamedTuple):
     """[A, n, M, d] Σ_OO⁻¹ r_O, 0 where unknown"""
 
 
+def log_density(residual: Tensor, covariance: Tensor, patterns: Patterns) -> Tensor:
+    """[A, n, M] log-densities alone; the arguments are those of `solve`."""
+    if prefers_plain_torch(residual, covariance):
+        return solve_plainly(residual, covariance, patterns).log_density
+    function: Any = _Solve.apply
+    found: Tensor = function(residual, covariance, patterns, False)[0]
+    return found
+
+
 def solve(residual: Tensor, covariance: Tensor, patterns: Patterns) -> Solved:
     """Log-densities and solved rows of residuals [A, n, M, d], which are 0 where unknown.
 
@@ -64,7 +73,7 @@ def solve(residual: Tensor, covariance: Tensor, patterns: Patterns) -> Solved:
     if prefers_plain_torch(residual, covariance):
         return solve_plainly(residual, covariance, patterns)
     function: Any = _Solve.apply
-    found: tuple[Tensor, Tensor] = function(residual, covariance, patterns)
+    found: tuple[Tensor, Tensor] = function(residual, covariance, patterns, True)
     return Solved(*found)
 
 
@@ -94,11 +103,31 @@ def inverse_factors(covariance: Tensor, patterns: Patterns) -> tuple[Tensor, Ten
     return inverse * both, log_det
 
 
+def conditional_covariances(covariance: Tensor, patterns: Patterns) -> Tensor:
+    """[A, U, K, d, d] covariances of what is unknown given what is known, 0 elsewhere, by pattern."""
+    factor, _ = inverse_factors(covariance, patterns)
+    explained = factor @ covariance
+    unknown = (~patterns.known).to(covariance.dtype)
+    both = unknown[:, None, :, None] * unknown[:, None, None, :]
+    return (covariance - explained.mT @ explained) * both
+
+
+def conditional_scatter(covariance: Tensor, patterns: Patterns, mass: Tensor) -> Tensor:
+    """[K, d, d] conditional covariances of [K, d, d], added up over the patterns with mass [U, K].
+
+    Compiled and without gradients: for estimates.
+    """
+    found: Array = _scatter(_doubles(covariance), patterns.known.cpu().numpy(), _doubles(mass))
+    return torch.from_numpy(found).to(covariance)
+
+
 class _Solve(torch.autograd.Function):
     """(residual, covariance) → log-densities, solved rows."""
 
     @staticmethod
-    def forward(ctx: Any, residual: Tensor, covariance: Tensor, patterns: Patterns) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, residual: Tensor, covariance: Tensor, patterns: Patterns, with_rows: bool
+    ) -> tuple[Tensor, Tensor | None]:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(residual, covariance)
         order = torch.argsort(patterns.of_row, stable=True).numpy()
@@ -107,8 +136,10 @@ class _Solve(torch.autograd.Function):
         r, sigma = _doubles(residual), _doubles(covariance)
         log_density, white, factor = _upward(r, sigma, *ctx.rows)
         ctx.white, ctx.factor = white, factor
-        solved = _turn(white, factor, *ctx.rows)
-        return torch.from_numpy(log_density).to(residual.dtype), torch.from_numpy(solved).to(residual.dtype)
+        found = torch.from_numpy(log_density).to(residual.dtype)
+        if not with_rows:
+            return found, None
+        return found, torch.from_numpy(_turn(white, factor, *ctx.rows)).to(residual.dtype)
 
     @staticmethod
     @once_differentiable
@@ -125,12 +156,13 @@ class _Solve(torch.autograd.Function):
             torch.from_numpy(of_residual).to(residual.dtype),
             torch.from_numpy(of_covariance).to(covariance.dtype),
             None,
+            None,
         )
 
 
 def _doubles(value: Tensor) -> Array:
     """In double precision: single would lose digits in the factors, and there is little to gain."""
-    return value.detach().double().contiguous().numpy()
+    return value.detach().cpu().double().contiguous().numpy()
 
 
 @compiled
@@ -270,3 +302,46 @@ def _downward(
                             value += inverse[h, i] * half[h, j]
                         target[place[i], place[j]] += value
     return of_residual, of_covariance
+
+
+@compiled
+def _scatter(covariance: Any, known: Any, mass: Any) -> Any:
+    leaves, width = covariance.shape[:2]
+    total = np.zeros((leaves, width, width))
+    place, gaps, lower = np.empty(width, np.int64), np.empty(width, np.int64), np.empty((width, width))
+    explained = np.empty((width, width))
+    for p in range(len(known)):
+        count, unknown = 0, 0
+        for j in range(width):
+            if known[p, j]:
+                place[count] = j
+                count += 1
+            else:
+                gaps[unknown] = j
+                unknown += 1
+        if unknown == 0:
+            continue
+        for k in range(leaves):
+            weight, sigma, own = mass[p, k], covariance[k], total[k]
+            if weight == 0.0:
+                continue
+            for i in range(count):
+                for j in range(i + 1):
+                    value = sigma[place[i], place[j]]
+                    for h in range(j):
+                        value -= lower[i, h] * lower[j, h]
+                    lower[i, j] = math.sqrt(value) if i == j else value / lower[j, j]
+                for j in range(unknown):  # L⁻¹ Σ_OM, row after row
+                    value = sigma[place[i], gaps[j]]
+                    for h in range(i):
+                        value -= lower[i, h] * explained[h, j]
+                    explained[i, j] = value / lower[i, i]
+            for i in range(unknown):
+                for j in range(i + 1):
+                    value = sigma[gaps[i], gaps[j]]
+                    for h in range(count):
+                        value -= explained[h, i] * explained[h, j]
+                    own[gaps[i], gaps[j]] += weight * value
+                    if i != j:
+                        own[gaps[j], gaps[i]] += weight * value
+    return total

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gspn.attributes import Attribute
 from gspn.circuits.evidence import Context, Evidence
-from gspn.circuits.leaves.blocks import Patterns, inverse_factors, solve
+from gspn.circuits.leaves.blocks import Patterns, conditional_covariances, log_density, solve
 from gspn.circuits.leaves.contract import RIDGE, Leaves, Natural, Rows, as_numbers
 from gspn.circuits.leaves.covariances import LEAST_EIGENVALUE, structure_named
 from gspn.circuits.leaves.gaussian import MAX_INITIAL_VARIANCE, GaussianLeaves
@@ -81,7 +81,7 @@ class CorrelatedGaussianLeaves(Leaves):
         known = patterns.known[patterns.of_row]
         residual = torch.where(known[:, None], x[:, None] - self._location(natural, context), 0.0)
         unit = torch.where(known, self.spread.log().to(x), 0.0).sum(1)
-        return solve(residual, covariance, patterns).log_density - unit[:, None]
+        return log_density(residual, covariance, patterns) - unit[:, None]
 
     def _given(self, natural: Natural, evidence: Evidence, context: Context | None) -> tuple[Tensor, Patterns, Tensor]:
         """Rows [n, d] in units of the data, 0 where unknown; their patterns, and covariances [levels, 1 or n, K, d, d].
@@ -344,15 +344,6 @@ class CorrelatedGaussianLeaves(Leaves):
     def bytes_per_vertex(self) -> int:
         size = len(self.scope)
         return 8 * self.num_leaves * (6 * size + 2 * size**2)
-
-
-def conditional_covariances(covariance: Tensor, patterns: Patterns) -> Tensor:
-    """[A, U, K, d, d] covariances of what is unknown given what is known, 0 elsewhere, by pattern."""
-    factor, _ = inverse_factors(covariance, patterns)
-    explained = factor @ covariance
-    unknown = (~patterns.known).to(covariance.dtype)
-    both = unknown[:, None, :, None] * unknown[:, None, None, :]
-    return (covariance - explained.mT @ explained) * both
 
 
 def _positive(covariance: Tensor) -> Tensor:

@@ -14,11 +14,8 @@ import torch
 from torch import Tensor
 
 from gspn.circuits.evidence import Context
-from gspn.circuits.leaves.blocks import Patterns, inverse_factors, solve
+from gspn.circuits.leaves.blocks import Patterns, conditional_scatter, solve
 from gspn.circuits.leaves.contract import RIDGE
-
-_AT_ONCE = 4_000_000
-"""Numbers in the covariances of one step; the estimates do not depend on it but for rounding."""
 
 _STEPS, _EXACT = 200, 1e-20
 """Conjugate gradients that solve for tied slopes: at most so many, or until so little of the residual is left."""
@@ -99,16 +96,7 @@ def _completed(level: Level, x: Tensor, weights: Tensor, received: Tensor) -> tu
     solved = solve(residual[None], covariance[None, None], patterns).rows[0]
     rows = torch.where(known, x.nan_to_num(0.0)[:, None], location + torch.einsum("kde,nke->nkd", covariance, solved))
     mass = weights.new_zeros(len(patterns.known), weights.shape[1]).index_add(0, patterns.of_row, weights)
-    gaps = (~patterns.known.all(1)).nonzero().squeeze(1)
-    scatter = torch.zeros_like(covariance)
-    for some in gaps.split(max(1, _AT_ONCE // covariance.numel())):
-        part = Patterns(patterns.known[some], some)
-        factor, _ = inverse_factors(covariance[None, None], part)
-        explained = factor[0] @ covariance
-        unknown = (~part.known).to(x.dtype)
-        left = (covariance - explained.mT @ explained) * unknown[:, None, :, None] * unknown[:, None, None, :]
-        scatter += torch.einsum("uk,ukde->kde", mass[some], left)
-    return rows, scatter
+    return rows, conditional_scatter(covariance, patterns, mass)
 
 
 def _slopes(level: Level, weights: Tensor, centred: Tensor, received: Tensor, usual: Tensor) -> Tensor:
