@@ -303,6 +303,7 @@ def test_draws_come_from_the_guarded_joint(known: Mapping[str, float]) -> None:
 def test_no_weight_is_no_guard() -> None:
     inner = given(NOTHING)
     assert guarded(inner, 0.0, UNITS) is inner
+    assert guarded(inner, 0.0, {}) is inner
     discrete = Schema([Categorical("c", ["a", "b"]), Count("n")])
     families = [leaves_for(attribute, 1, 2) for attribute in discrete]
     prior = torch.log(torch.tensor([[[0.5, 0.5]]]))

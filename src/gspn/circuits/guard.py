@@ -36,14 +36,16 @@ def guarded(roots: Roots, epsilon: float, units: Mapping[str, Tensor | Sequence[
     """
     if not is_number(epsilon) or not 0 <= epsilon < 1:
         raise InputError(f"the weight of a guard must be at least 0 and below 1, got {shorten(epsilon)}")
-    heavy = {}
+    heavy: dict[int, CauchyLeaves] = {}
+    if epsilon == 0:
+        return roots
     for column, attribute in enumerate(roots.attributes):
         if attribute.kind == "continuous":
             if attribute.name not in units:
                 raise InputError(f"a guard needs the unit of '{attribute.name}', which is not known")
             center, spread = (float(number) for number in units[attribute.name])
             heavy[column] = CauchyLeaves(attribute, center, SPREADS * spread)
-    if epsilon == 0 or not heavy:
+    if not heavy:
         return roots
     log_weights = torch.tensor([[math.log1p(-epsilon), math.log(epsilon)]], dtype=torch.float64)
     return Guarded(roots, roots, roots, heavy, log_weights.expand(len(roots), -1), epsilon)
