@@ -36,14 +36,16 @@ def guarded(roots: Roots, epsilon: float, units: Mapping[str, Tensor | Sequence[
     """
     if not is_number(epsilon) or not 0 <= epsilon < 1:
         raise InputError(f"the weight of a guard must be at least 0 and below 1, got {shorten(epsilon)}")
-    heavy = {}
+    heavy: dict[int, CauchyLeaves] = {}
+    if epsilon == 0:
+        return roots
     for column, attribute in enumerate(roots.attributes):
         if attribute.kind == "continuous":
             if attribute.name not in units:
                 raise InputError(f"a guard needs the unit of '{attribute.name}', which is not known")
             center, spread = (float(number) for number in units[attribute.name])
             heavy[column] = CauchyLeaves(attribute, center, SPREADS * spread)
-    if epsilon == 0 or not heavy:
+    if not heavy:
         return roots
     log_weights = torch.tensor([[math.log1p(-epsilon), math.log(epsilon)]], dtype=torch.float64)
     return Guarded(roots, roots, roots, heavy, log_weights.expand(len(roots), -1), epsilon)
@@ -94,12 +96,10 @@ class Guarded:
 
     def given(self, evidence: Evidence) -> Guarded:
         both, discrete = self._joined(evidence), self._joined(evidence, self._discrete)
-        return replace(
-            self,
-            body=self.body.given(both),
-            tail=self.tail.given(discrete),
-            log_weights=self._log_weights_with(both, discrete),
-        )
+        body = self.body.given(both)
+        alike = self.tail is self.body and torch.equal(both.known, discrete.known)
+        tail = body if alike else self.tail.given(discrete)
+        return replace(self, body=body, tail=tail, log_weights=self._log_weights_with(both, discrete))
 
     def log_value(self) -> Tensor:
         """Of what was known at first, as f has it, and of what has become known since, guarded."""

@@ -72,6 +72,15 @@ def continuous_entropy(weights: Tensor, log_densities: LogDensities, breaks: Ten
     """[n] −∫ p log p, by Gauss–Legendre quadrature between the breakpoints [n or 1, …] of all leaves."""
     nodes, node_weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(_NODES))
     entropies = []
+    if len(breaks) == 1 and len(weights) > 1:  # all rows share the leaves: their densities are computed once
+        grid = breaks.flatten(1).sort(dim=1).values
+        half = grid.diff(dim=1)[..., None] / 2
+        points, widths = (grid[:, :-1, None] + half * (1 + nodes)).flatten(1), (half * node_weights).flatten()
+        densities = log_densities(slice(0, 1), points)[0].T.exp()
+        for part in _split(weights, points.shape[1]):
+            density = part @ densities
+            entropies.append(-torch.xlogy(density, density) @ widths)
+        return torch.cat(entropies)
     for rows, grid in _grids(weights, breaks, _NODES):
         half = grid.diff(dim=1)[..., None] / 2
         points = (grid[:, :-1, None] + half * (1 + nodes)).flatten(1)

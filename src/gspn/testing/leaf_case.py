@@ -58,7 +58,8 @@ class LeafCase:
         For families that may have a context: whether all leaves of a level depend on it alike.
     steps:
         How often an estimate may be repeated before it has to be the best; every time it must not be worse. By default
-        once, and a hundred times with a context, where families may make the steps of generalised EM.
+        once; a hundred times with a context, where families may make the steps of generalised EM, and over several
+        attributes, where gaps make an estimate a step of EM itself.
     """
 
     family: str

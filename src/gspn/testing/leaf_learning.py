@@ -122,8 +122,10 @@ class LeafLearning(Suite):
             return float(total + (leaves.log_prior(natural, strength)[0] if penalised else 0.0))
 
     def _steps(self) -> int:
-        steps = self.case.steps
-        return (100 if self.case.contexts else 1) if steps is None else steps
+        case = self.case
+        if case.steps is not None:
+            return case.steps
+        return 100 if case.contexts or len(case.attributes) > 1 else 1
 
     def _check_untouched(self, leaves: Leaves, before: list[Tensor], level: int, strength: float) -> None:
         for parameter, old in zip(leaves.parameters(), before, strict=True):

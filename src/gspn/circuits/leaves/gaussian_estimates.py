@@ -58,6 +58,9 @@ def estimate_level(level: Level, x: Tensor, weights: Tensor, context: Context | 
     share = weights / mass.clamp_min(torch.finfo(mass.dtype).tiny)
     mean, usual = torch.einsum("nk,nkd->kd", share, rows), share.mT @ received
     slope = _slopes(level, weights, rows - mean, received, usual)
+    if level.slope is not None and slope.shape[-1] and not level.tied_slopes:
+        # A leaf without any weight keeps its slopes, which a covariance that all leaves share has to bear.
+        slope = torch.where(mass[:, None, None] > 0, slope, level.slope)
     mean = mean - torch.einsum("kdc,kc->kd", slope.expand(len(mass), -1, -1), usual)
     for leaf in range(len(mass)):
         own = slope[min(leaf, len(slope) - 1)]
