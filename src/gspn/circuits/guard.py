@@ -19,9 +19,9 @@ from gspn.attributes import Attribute
 from gspn.circuits.components import Components
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.given import Roots
-from gspn.circuits.leaves.cauchy import CauchyLeaves
+from gspn.circuits.leaves.cauchy import heavy_tailed
 from gspn.circuits.leaves.contract import Rows
-from gspn.circuits.leaves.univariate import sample_rows
+from gspn.circuits.leaves.univariate import UnivariateLeaves, sample_rows
 from gspn.columns import is_number, shorten
 from gspn.errors import InputError
 
@@ -36,7 +36,7 @@ def guarded(roots: Roots, epsilon: float, units: Mapping[str, Tensor | Sequence[
     """
     if not is_number(epsilon) or not 0 <= epsilon < 1:
         raise InputError(f"the weight of a guard must be at least 0 and below 1, got {shorten(epsilon)}")
-    heavy: dict[int, CauchyLeaves] = {}
+    heavy: dict[int, UnivariateLeaves] = {}
     if epsilon == 0:
         return roots
     for column, attribute in enumerate(roots.attributes):
@@ -44,7 +44,7 @@ def guarded(roots: Roots, epsilon: float, units: Mapping[str, Tensor | Sequence[
             if attribute.name not in units:
                 raise InputError(f"a guard needs the unit of '{attribute.name}', which is not known")
             center, spread = (float(number) for number in units[attribute.name])
-            heavy[column] = CauchyLeaves(attribute, center, SPREADS * spread)
+            heavy[column] = heavy_tailed(attribute, center, SPREADS * spread)
     if not heavy:
         return roots
     log_weights = torch.tensor([[math.log1p(-epsilon), math.log(epsilon)]], dtype=torch.float64)
@@ -61,7 +61,7 @@ class Guarded:
     """f, given all that is known now"""
     tail: Roots
     """Where p_f of the guard's part comes from: f, given all that is known now but continuous values known later"""
-    heavy: Mapping[int, CauchyLeaves]
+    heavy: Mapping[int, UnivariateLeaves]
     """By column"""
     log_weights: Tensor
     """[n, 2] of both parts, with the log-probability of what has become known since"""

@@ -68,10 +68,10 @@ def check_em(hierarchy: Hierarchy, batch: Batch) -> None:
         raise InputError(f"start='em' knows the aggregation 'mean', not '{hierarchy.aggregation_name}'")
     if hierarchy.shortcut is not None:
         raise InputError("start='em' learns leaves level by level; with a shortcut the root has none of its own")
-    loops = int((batch.source == batch.target).sum())
-    if loops and hierarchy.num_layers > 1:
+    to_itself = int((batch.source == batch.target).sum())
+    if to_itself and hierarchy.num_layers > 1:
         raise InputError(
-            f"start='em' needs graphs without self-loops, by which a vertex would explain itself; there are {loops}"
+            f"start='em' needs graphs without self-loops, by which a vertex would explain itself; there are {to_itself}"
         )
 
 

@@ -85,3 +85,8 @@ class CauchyLeaves(UnivariateLeaves):
 
     def _not_learned(self) -> NoReturn:
         raise InputError(f"the Cauchy distribution of {self.named()} is fixed and cannot be learned")
+
+
+def heavy_tailed(attribute: Attribute, center: float, scale: float) -> UnivariateLeaves:
+    """A single leaf that holds nothing to be impossible."""
+    return CauchyLeaves(attribute, center, scale)

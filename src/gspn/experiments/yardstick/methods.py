@@ -23,6 +23,7 @@ from gspn.baselines.neighbour_means import neighbour_means
 from gspn.circuits.given import distributions
 from gspn.errors import GSPNError, InputError, MissingExtraError
 from gspn.experiments.yardstick.answers import Answers, Normals, Probabilities, Residuals, calibrated
+from gspn.experiments.yardstick.regressing import chosen_model
 from gspn.experiments.yardstick.scores import bin_width
 from gspn.graphs import GraphDataset
 from gspn.graphs.missing import with_missing
@@ -55,6 +56,11 @@ def default_gspn(dataset: GraphDataset, seed: int) -> Answers:
     """What people get who say nothing: the policy's model and training."""
     model = policy.fit(policy.model_for(dataset, seed=seed), dataset, progress=False)
     return answers_of(model, dataset)
+
+
+def regressing_gspn(dataset: GraphDataset, seed: int, *, covariance: str = "shrunk", prior: float = 1.0) -> Answers:
+    """Two levels by EM with correlated leaves; states and context are chosen by held-out entries."""
+    return answers_of(chosen_model(dataset, seed, covariance, prior=prior), dataset)
 
 
 def filled(dataset: GraphDataset, seed: int, *, how: str = "mean", neighbours: bool = False) -> Answers:
@@ -209,6 +215,7 @@ METHODS: Mapping[str, Callable[..., Answers]] = {
     "GaussianMixture": mixture,
     "miceforest": mice,
     "GSPN, default": default_gspn,
+    "GSPN, regressing": regressing_gspn,
 }
 
 
