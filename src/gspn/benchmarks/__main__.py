@@ -12,6 +12,7 @@ from gspn.benchmarks.measure import show
 NAMES = {
     "batches": "gspn.benchmarks.batches",
     "bounded": "gspn.benchmarks.bounded",
+    "covariances": "gspn.benchmarks.covariances",
     "growth": "gspn.benchmarks.growth",
     "epoch": "gspn.benchmarks.epoch",
     "heads": "gspn.benchmarks.heads",

@@ -18,7 +18,7 @@ from gspn.attributes import Attribute
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves.blocks import Patterns, conditional_covariances, log_density, solve
 from gspn.circuits.leaves.contract import RIDGE, Leaves, Natural, Rows, as_numbers
-from gspn.circuits.leaves.covariances import LEAST_EIGENVALUE, structure_named
+from gspn.circuits.leaves.covariances import LEAST_EIGENVALUE, Scatter, structure_named
 from gspn.circuits.leaves.gaussian import MAX_INITIAL_VARIANCE, GaussianLeaves
 from gspn.circuits.leaves.gaussian_estimates import Level, estimate_level, pooled
 from gspn.errors import InputError
@@ -223,40 +223,26 @@ class CorrelatedGaussianLeaves(Leaves):
         prior: float = 0.0,
     ) -> None:
         x, weights = self.standardised(evidence.x.double()), weights.double()
-        received = None if context is None or not self.context_width else context
-        if prior > 0:
-            rows, shares = self.pseudo_observations()
-            x = torch.cat([x, self.standardised(rows).to(x)])
-            weights = torch.cat([weights, prior * shares[:, None].expand(-1, self.num_leaves).to(weights)])
-            if received is not None:  # what the prior has seen has received the usual
-                nothing = received.mean.new_zeros(len(rows), self.context_width)
-                present = torch.cat([received.present, torch.zeros(len(rows), dtype=torch.bool)])
-                received = Context(torch.cat([received.mean, nothing]), present)
+        received = context if self.context_width else None
         found = estimate_level(self._level(level), x, weights, received)
         own = found.mass > 0
         self.raw_mean[level, own] = found.mean[own].to(self.raw_mean)
         if received is not None:
-            chosen = torch.ones(1, dtype=torch.bool) if self.tied_slopes else own
+            chosen = own.any()[None] if self.tied_slopes else own
             self.raw_slope[level, chosen] = found.slope[chosen].to(self.raw_slope)
         least = max(LEAST_EIGENVALUE if prior > 0 else 0.0, float(self.covariances.floor.max()) ** 2)
-        self.covariances.update(level, found.scatter, found.mass, self.pool[level].double(), least)
+        strength, pool = self.covariances.strength(prior), self.pool[level].double()
+        self.covariances.update(level, Scatter(found.scatter, found.mass), pool, strength, least)
 
     def _level(self, level: int) -> Level:
         natural = {name: value[level].double() for name, value in self.natural().items()}
         slope = natural.get("slope")
         return Level(natural["mean"], natural["covariance"], slope, self.tied_slopes, self.pool[level].double())
 
-    def pseudo_observations(self) -> tuple[Tensor, Tensor]:
-        """Of mean 0 and covariance 1 in units of the data."""
-        size = len(self.scope)
-        steps = math.sqrt(size) * torch.eye(size, dtype=torch.float64)
-        rows = self.center + self.spread * torch.cat([steps, -steps])
-        return rows, torch.full((2 * size,), 1 / (2 * size), dtype=torch.float64)
-
     def log_prior(self, natural: Natural, strength: float) -> Tensor:
+        """Pseudo-observations tell how values vary about a leaf's mean, not where that is."""
         covariance, pool = natural["covariance"], self.pool.to(natural["mean"])[: len(natural["mean"])]
-        total = super().log_prior(natural, strength) if strength else natural["mean"].new_zeros(len(covariance))
-        pulls = self.covariances.strength
+        total, pulls = natural["mean"].new_zeros(len(covariance)), self.covariances.strength(strength)
         if pulls:
             trace = torch.diagonal(torch.linalg.solve(covariance, pool.unsqueeze(1)), dim1=-2, dim2=-1).sum(-1)
             total = total - 0.5 * pulls * (torch.linalg.slogdet(covariance).logabsdet + trace).sum(-1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,20 @@ _INNER_STEPS = 5
 """Of a factor analysis in one estimate: each rises, and EM comes back."""
 
 _LARGEST_RANK = 8
+
+
+class Scatter(NamedTuple):
+    """What was found of the leaves of a level."""
+
+    sums: Tensor
+    """[leaves, d, d] weighted sums of squares about their means"""
+    mass: Tensor
+    """[leaves] total weights"""
+
+    def with_pool(self, pool: Tensor, strength: float) -> tuple[Tensor, Tensor, Tensor]:
+        """The leaves [k] that have any mass, and their sums and masses with those of the pseudo-observations."""
+        leaves = (self.mass > 0).nonzero().squeeze(1)
+        return leaves, self.sums[leaves] + strength * pool, self.mass[leaves] + strength
 
 
 class Covariances(nn.Module, ABC):
@@ -51,10 +65,11 @@ class Covariances(nn.Module, ABC):
         """Set some leaves [k] of a level to covariances [k, d, d], or to what comes near them."""
 
     @abstractmethod
-    def update(self, level: int, scatter: Tensor, mass: Tensor, pool: Tensor, least: float) -> None:
-        """Set the leaves of a level that have any mass [leaves] to what suits their scatters [leaves, d, d] best.
+    def update(self, level: int, found: Scatter, pool: Tensor, strength: float, least: float) -> None:
+        """Set the leaves of a level that have any mass to what suits their scatters best.
 
-        Eigenvalues are at least `least`; where this makes a leaf worse than it was, it stays as it was.
+        Each has also seen `strength` pseudo-observations of the pooled covariance [d, d]. Eigenvalues are at least
+        `least`; where this makes a leaf worse than it was, it stays as it was.
         """
 
     def export(self, natural: Mapping[str, Tensor], spread: Tensor) -> dict[str, Tensor]:
@@ -69,10 +84,9 @@ class Covariances(nn.Module, ABC):
     def assign(self, exported: Mapping[str, Tensor], spread: Tensor) -> str | None:
         """Set everything from exported parameters, or say what is wrong with them."""
 
-    @property
-    def strength(self) -> int:
-        """Pseudo-observations of the pooled covariance, for each leaf."""
-        return len(self.floor) + 2 if self.pulled else 0
+    def strength(self, prior: float) -> float:
+        """Pseudo-observations of the pooled covariance that each leaf has seen: those of a prior, and its own."""
+        return prior + (len(self.floor) + 2 if self.pulled else 0)
 
 
 class Full(Covariances):
@@ -97,16 +111,16 @@ class Full(Covariances):
         with torch.no_grad():
             self.raw_factor[level, leaves] = raw.to(self.raw_factor)
 
-    def update(self, level: int, scatter: Tensor, mass: Tensor, pool: Tensor, least: float) -> None:
-        scatter, mass = scatter + self.strength * pool, mass + self.strength
+    def update(self, level: int, found: Scatter, pool: Tensor, strength: float, least: float) -> None:
+        leaves, scatter, mass = found.with_pool(pool, strength)
         if self.shared:
-            scatter, mass = scatter.sum(0, keepdim=True), mass.sum(0, keepdim=True)
-        old = self.forward()[level, : len(mass)].detach().double()
-        leaves = (mass > self.strength).nonzero().squeeze(1)
-        scatter, mass, old = scatter[leaves], mass[leaves], old[leaves]
-        found = floored(scatter / mass[:, None, None], least)
-        better = expected_log_density(found, scatter, mass) >= expected_log_density(old, scatter, mass)
-        self.put(level, leaves[better], found[better])
+            leaves, scatter, mass = leaves[:1] * 0, scatter.sum(0, keepdim=True), mass.sum(0, keepdim=True)
+        if not len(leaves):
+            return
+        new = floored(scatter / mass[:, None, None], least)
+        old = self.forward()[level, leaves].detach().double()
+        better = expected_log_density(new, scatter, mass) >= expected_log_density(old, scatter, mass)
+        self.put(level, leaves[better], new[better])
 
     def assign(self, exported: Mapping[str, Tensor], spread: Tensor) -> str | None:
         covariance = exported["covariance"] / (spread[:, None] * spread)
@@ -153,9 +167,9 @@ class Diagonal(Covariances):
         with torch.no_grad():
             self.raw_scale[level, leaves] = inverse_softplus(scale).to(self.raw_scale)
 
-    def update(self, level: int, scatter: Tensor, mass: Tensor, pool: Tensor, least: float) -> None:
-        leaves = (mass > 0).nonzero().squeeze(1)
-        variance = torch.diagonal(scatter[leaves], dim1=-2, dim2=-1) / mass[leaves, None]
+    def update(self, level: int, found: Scatter, pool: Tensor, strength: float, least: float) -> None:
+        leaves, scatter, mass = found.with_pool(pool, strength)
+        variance = torch.diagonal(scatter, dim1=-2, dim2=-1) / mass[:, None]
         # The likelihood falls on both sides of its maximum, so the floor is the best of what is allowed.
         self.put(level, leaves, torch.diag_embed(variance.clamp_min(least)))
 
@@ -204,10 +218,9 @@ class LowRank(Covariances):
             scale = noise.sqrt() - self.floor.to(noise)
             self.raw_scale[level, leaves] = inverse_softplus(scale).to(self.raw_scale)
 
-    def update(self, level: int, scatter: Tensor, mass: Tensor, pool: Tensor, least: float) -> None:
+    def update(self, level: int, found: Scatter, pool: Tensor, strength: float, least: float) -> None:
         """A few steps of factor analysis, which never make it worse."""
-        leaves = (mass > 0).nonzero().squeeze(1)
-        scatter, mass = scatter[leaves], mass[leaves]
+        leaves, scatter, mass = found.with_pool(pool, strength)
         target, old = scatter / mass[:, None, None], self.forward()[level, leaves].detach().double()
         loadings, noise = self.raw_loadings[level, leaves].detach().double(), self._noise()[level, leaves].double()
         identity = torch.eye(self.rank, dtype=torch.float64, device=target.device)
@@ -216,8 +229,8 @@ class LowRank(Covariances):
             second = identity - beta @ loadings + beta @ target @ beta.mT
             loadings = torch.linalg.solve(second.mT, (target @ beta.mT).mT).mT
             noise = torch.diagonal(target - loadings @ beta @ target, dim1=-2, dim2=-1).clamp_min(least)
-        found = loadings @ loadings.mT + torch.diag_embed(noise)
-        better = expected_log_density(found, scatter, mass) >= expected_log_density(old, scatter, mass)
+        new = loadings @ loadings.mT + torch.diag_embed(noise)
+        better = expected_log_density(new, scatter, mass) >= expected_log_density(old, scatter, mass)
         self._put(level, leaves[better], loadings[better], noise[better])
 
     def natural(self) -> dict[str, Tensor]:

@@ -17,6 +17,9 @@ from gspn.circuits.evidence import Context
 from gspn.circuits.leaves.blocks import Patterns, conditional_scatter, solve
 from gspn.circuits.leaves.contract import RIDGE
 
+_LEAST_VARIANCE = 1e-3
+"""Of a pooled covariance, which is never singular."""
+
 _STEPS, _EXACT = 200, 1e-20
 """Conjugate gradients that solve for tied slopes: at most so many, or until so little of the residual is left."""
 
@@ -73,12 +76,11 @@ def estimate_level(level: Level, x: Tensor, weights: Tensor, context: Context | 
 
 def pooled(level: Level, x: Tensor, weights: Tensor, context: Context | None) -> Tensor:
     """[d, d] the covariance within the leaves, of a first fit with slopes of 0; never singular."""
-    alone = level._replace(slope=None)
-    found = estimate_level(alone, x.double(), weights.double(), None)
-    size = x.shape[1]
-    # As if two more rows had the variances of the data: 1.
-    total = found.scatter.sum(0) + 2 * torch.eye(size, dtype=torch.float64, device=x.device)
-    return total / (found.mass.sum() + 2)
+    found = estimate_level(level._replace(slope=None), x.double(), weights.double(), None)
+    within = found.scatter.sum(0) / found.mass.sum().clamp_min(1.0)
+    # As if two more rows had these variances, but no correlations.
+    alone = torch.diag(torch.diagonal(within).clamp_min(_LEAST_VARIANCE))
+    return (found.mass.sum() * within + 2 * alone) / (found.mass.sum() + 2)
 
 
 def _received(context: Context | None, x: Tensor) -> Tensor:

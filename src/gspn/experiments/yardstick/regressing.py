@@ -7,7 +7,7 @@ entries are learned from. What the doors of the library choose is the business o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,8 @@ from gspn.models.gspn import GSPN
 _STATES = (1, 2, 4, 8, 12)
 _SHARE = 0.15
 """Of the observed entries that choose."""
+_STARTS = 3
+"""Of EM, when all is chosen."""
 _FEWEST = 15
 """Vertices a state must have for so many states to be tried."""
 
@@ -38,17 +40,16 @@ def chosen_model(
     tried = [{"num_layers": 1, "num_states": number} for number in states if number <= most]
     best, loss = _best(held, tried, settings)
     if int(dataset.num_edges_per_graph().sum()):
-        best, loss = _best(held, list(_with_edges(best["num_states"], dataset)), settings, best, loss)
-    return _fitted(dataset, settings | best)
+        best, loss = _best(held, _with_edges(best["num_states"], dataset), settings, best, loss)
+    return _fitted(dataset, settings | best, _STARTS)
 
 
-def _with_edges(states: int, dataset: GraphDataset) -> Iterator[dict[str, Any]]:
+def _with_edges(states: int, dataset: GraphDataset) -> list[dict[str, Any]]:
+    """Two levels that tell each other their states, or also what they expect, one hop or two."""
     types = policy.settings_for(dataset)["num_edge_types"]
-    for context in (None, "neighbours", "two_hops"):
-        for number in dict.fromkeys((states, max(1, states // 2))):
-            if context is None and number == 1:
-                continue  # with one state nothing is told
-            yield {"num_layers": 2, "num_states": number, "context": context, "num_edge_types": types}
+    known = {"num_layers": 2, "num_states": states, "num_edge_types": types}
+    contexts = ["neighbours", "two_hops"] if states == 1 else [None, "neighbours", "two_hops"]
+    return [{**known, "context": context} for context in contexts]
 
 
 def _best(
@@ -67,7 +68,7 @@ def _best(
     return best, loss
 
 
-def _fitted(dataset: GraphDataset, settings: dict[str, Any]) -> GSPN:
-    model = GSPN(dataset.schema, start="em", epochs=0, n_init=3, **settings)
+def _fitted(dataset: GraphDataset, settings: dict[str, Any], starts: int = 1) -> GSPN:
+    model = GSPN(dataset.schema, start="em", epochs=0, n_init=starts, **settings)
     with torch.no_grad():
         return model.fit(dataset, progress=False, keep_scores=False)
