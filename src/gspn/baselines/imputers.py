@@ -12,6 +12,7 @@ from typing import Any, Self, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
@@ -46,7 +47,8 @@ class FeatureImputer(BaseEstimator):
     """Fills missing entries by `method`.
 
     - "mean": the training mean, or the commonest category.
-    - "iterative": scikit-learn's `IterativeImputer`, which regresses each column on the others of the same vertex.
+    - "iterative": scikit-learn's `IterativeImputer`, which regresses each column on the others of the same vertex,
+      within the range of what was observed.
     - "trees": the same with extremely randomised trees in place of Bayesian ridge regression.
     - "nearest": scikit-learn's `KNNImputer`, the mean of the most similar vertices of the training graphs.
     - "propagation": PyG's `FeaturePropagation`, values that diffuse along the edges from where they are observed. It
@@ -75,10 +77,11 @@ class FeatureImputer(BaseEstimator):
         features, table = Features.of(self.schema, entries), None
         if self.method in ("iterative", "trees", "nearest"):
             chosen = torch.randperm(len(entries), generator=keyed_generator(self.seed, _ROWS))[: self.max_rows]
-            table = self._table()
+            seen = self._seen(features, dataset, entries)[chosen].numpy()
+            table = self._table(seen)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # ten rounds are what people get by default
-                table.fit(self._seen(features, dataset, entries)[chosen].numpy())
+                table.fit(seen)
         self.features_, self.table_ = features, table
         return self
 
@@ -110,12 +113,18 @@ class FeatureImputer(BaseEstimator):
             return torch.cat([_propagated(self.features_, batch) for batch in dataset.chunks(_AT_ONCE)])
         return self.features_(entries)
 
-    def _table(self) -> Any:
+    def _table(self, seen: NDArray[np.float32]) -> Any:
         if self.method == "nearest":
             return KNNImputer(keep_empty_features=True)
         seed = self.seed % 2**32
         if self.method == "iterative":
-            return IterativeImputer(random_state=seed, keep_empty_features=True)
+            # Within what was observed: regressions on columns that nearly copy each other go astray in rounds, and
+            # counts, which are logarithms here, by orders of magnitude.
+            known = ~np.isnan(seen)
+            low = np.where(known.any(0), np.where(known, seen, np.inf).min(0), -np.inf)
+            high = np.where(known.any(0), np.where(known, seen, -np.inf).max(0), np.inf)
+            high = np.where(low < high, high, low + 1)  # of a constant column; scikit-learn wants some room
+            return IterativeImputer(random_state=seed, keep_empty_features=True, min_value=low, max_value=high)
         forest = ExtraTreesRegressor(_TREES, min_samples_leaf=2, random_state=seed)
         # Complete columns, such as neighbours' means, are not regressed.
         return IterativeImputer(
