@@ -20,7 +20,7 @@ from gspn.circuits.leaves.blocks import Patterns, conditional_covariances, log_d
 from gspn.circuits.leaves.contract import RIDGE, Leaves, Natural, Rows, as_numbers
 from gspn.circuits.leaves.covariances import LEAST_EIGENVALUE, Scatter, structure_named
 from gspn.circuits.leaves.gaussian import MAX_INITIAL_VARIANCE, GaussianLeaves
-from gspn.circuits.leaves.gaussian_estimates import Level, estimate_level, pooled
+from gspn.circuits.leaves.gaussian_estimates import Level, estimate_level, spreads
 from gspn.errors import InputError
 
 _AT_ONCE = 4_000_000
@@ -52,7 +52,8 @@ class CorrelatedGaussianLeaves(Leaves):
         floor = [float(getattr(attribute, "floor", 0.0)) for attribute in self.scope]
         self.covariances = structure_named(covariance, num_levels, num_leaves, floor)
         self.exported = ("mean", *self.covariances.exported)
-        self.register_buffer("pool", torch.eye(size).repeat(num_levels, 1, 1))
+        for name in ("pool", "whole"):
+            self.register_buffer(name, torch.eye(size).repeat(num_levels, 1, 1))
         if context_width:
             self.exported = (*self.exported, "slope")
             own = 1 if tied_slopes else num_leaves
@@ -61,6 +62,8 @@ class CorrelatedGaussianLeaves(Leaves):
 
     pool: Tensor
     """[levels, d, d] covariance within the leaves of a first fit: what estimates and slopes are measured by"""
+    whole: Tensor
+    """[levels, d, d] covariance of all rows, as the first fit has it: what a prior has seen"""
 
     def get_extra_state(self) -> Tensor:
         return torch.stack([self.center, self.spread])
@@ -200,6 +203,7 @@ class CorrelatedGaussianLeaves(Leaves):
         with torch.no_grad():
             self.raw_mean.copy_(means.expand_as(self.raw_mean))
             self.pool.copy_(_positive(pool).expand_as(self.pool))
+            self.whole.copy_(_positive(pool + torch.cov(means.T, correction=0)).expand_as(self.whole))
             if self.context_width:
                 self.raw_slope.zero_()
         for level in range(self.num_levels):
@@ -210,7 +214,8 @@ class CorrelatedGaussianLeaves(Leaves):
     def prepare_estimates(
         self, evidence: Evidence, weights: Tensor, *, level: int = 0, context: Context | None = None
     ) -> None:
-        self.pool[level] = pooled(self._level(level), self.standardised(evidence.x), weights, context).to(self.pool)
+        within, whole = spreads(self._level(level), self.standardised(evidence.x), weights)
+        self.pool[level], self.whole[level] = within.to(self.pool), whole.to(self.whole)
 
     @torch.no_grad()
     def estimate(
@@ -224,6 +229,14 @@ class CorrelatedGaussianLeaves(Leaves):
     ) -> None:
         x, weights = self.standardised(evidence.x.double()), weights.double()
         received = context if self.context_width else None
+        if prior > 0:
+            rows = pseudo_rows(self.whole[level].double())
+            x = torch.cat([x, rows.to(x)])
+            weights = torch.cat([weights, weights.new_full((len(rows), self.num_leaves), prior / len(rows))])
+            if received is not None:  # what the prior has seen has received the usual
+                nothing = received.mean.new_zeros(len(rows), self.context_width)
+                present = received.present.new_zeros(len(rows))
+                received = Context(torch.cat([received.mean, nothing]), torch.cat([received.present, present]))
         found = estimate_level(self._level(level), x, weights, received)
         own = found.mass > 0
         self.raw_mean[level, own] = found.mean[own].to(self.raw_mean)
@@ -231,8 +244,8 @@ class CorrelatedGaussianLeaves(Leaves):
             chosen = own.any()[None] if self.tied_slopes else own
             self.raw_slope[level, chosen] = found.slope[chosen].to(self.raw_slope)
         least = max(LEAST_EIGENVALUE if prior > 0 else 0.0, float(self.covariances.floor.max()) ** 2)
-        strength, pool = self.covariances.strength(prior), self.pool[level].double()
-        self.covariances.update(level, Scatter(found.scatter, found.mass), pool, strength, least)
+        seen = self.covariances.seen(self.pool[level].double())
+        self.covariances.update(level, Scatter(found.scatter, found.mass), seen, least)
 
     def _level(self, level: int) -> Level:
         natural = {name: value[level].double() for name, value in self.natural().items()}
@@ -240,12 +253,16 @@ class CorrelatedGaussianLeaves(Leaves):
         return Level(natural["mean"], natural["covariance"], slope, self.tied_slopes, self.pool[level].double())
 
     def log_prior(self, natural: Natural, strength: float) -> Tensor:
-        """Pseudo-observations tell how values vary about a leaf's mean, not where that is."""
-        covariance, pool = natural["covariance"], self.pool.to(natural["mean"])[: len(natural["mean"])]
-        total, pulls = natural["mean"].new_zeros(len(covariance)), self.covariances.strength(strength)
-        if pulls:
-            trace = torch.diagonal(torch.linalg.solve(covariance, pool.unsqueeze(1)), dim1=-2, dim2=-1).sum(-1)
-            total = total - 0.5 * pulls * (torch.linalg.slogdet(covariance).logabsdet + trace).sum(-1)
+        """Pseudo-observations have the mean and covariance of all rows, and have received the usual."""
+        mean, covariance, levels = natural["mean"], natural["covariance"], len(natural["mean"])
+        pool, whole = self.pool.to(covariance)[:levels], self.whole.to(covariance)[:levels]
+        pulls = self.covariances.seen(pool)
+        mass = pulls.mass + strength
+        total = covariance.new_zeros(levels)
+        if float(mass):
+            seen = pulls.sums + strength * (whole.unsqueeze(1) + mean.unsqueeze(-1) * mean.unsqueeze(-2))
+            trace = torch.diagonal(torch.linalg.solve(covariance, seen), dim1=-2, dim2=-1).sum(-1)
+            total = total - 0.5 * (mass * torch.linalg.slogdet(covariance).logabsdet + trace).sum(-1)
         if self.context_width:
             slope = natural["slope"][:, :1] if self.tied_slopes else natural["slope"]
             measure = pool.unsqueeze(1) if self.tied_slopes else covariance
@@ -330,6 +347,12 @@ class CorrelatedGaussianLeaves(Leaves):
     def bytes_per_vertex(self) -> int:
         size = len(self.scope)
         return 8 * self.num_leaves * (6 * size + 2 * size**2)
+
+
+def pseudo_rows(whole: Tensor) -> Tensor:
+    """[2 d, d] rows of mean 0 and the given covariance."""
+    factor = math.sqrt(len(whole)) * torch.linalg.cholesky(whole).mT
+    return torch.cat([factor, -factor])
 
 
 def _positive(covariance: Tensor) -> Tensor:

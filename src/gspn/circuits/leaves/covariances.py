@@ -33,10 +33,10 @@ class Scatter(NamedTuple):
     mass: Tensor
     """[leaves] total weights"""
 
-    def with_pool(self, pool: Tensor, strength: float) -> tuple[Tensor, Tensor, Tensor]:
-        """The leaves [k] that have any mass, and their sums and masses with those of the pseudo-observations."""
+    def beside(self, seen: Scatter) -> tuple[Tensor, Tensor, Tensor]:
+        """The leaves [k] that have any mass, and their sums and masses with what each of them has seen before."""
         leaves = (self.mass > 0).nonzero().squeeze(1)
-        return leaves, self.sums[leaves] + strength * pool, self.mass[leaves] + strength
+        return leaves, self.sums[leaves] + seen.sums, self.mass[leaves] + seen.mass
 
 
 class Covariances(nn.Module, ABC):
@@ -65,11 +65,11 @@ class Covariances(nn.Module, ABC):
         """Set some leaves [k] of a level to covariances [k, d, d], or to what comes near them."""
 
     @abstractmethod
-    def update(self, level: int, found: Scatter, pool: Tensor, strength: float, least: float) -> None:
+    def update(self, level: int, found: Scatter, seen: Scatter, least: float) -> None:
         """Set the leaves of a level that have any mass to what suits their scatters best.
 
-        Each has also seen `strength` pseudo-observations of the pooled covariance [d, d]. Eigenvalues are at least
-        `least`; where this makes a leaf worse than it was, it stays as it was.
+        Each has also `seen` pseudo-observations, [1, d, d] of mass [1]. Eigenvalues are at least `least`; where this
+        makes a leaf worse than it was, it stays as it was.
         """
 
     def export(self, natural: Mapping[str, Tensor], spread: Tensor) -> dict[str, Tensor]:
@@ -84,9 +84,11 @@ class Covariances(nn.Module, ABC):
     def assign(self, exported: Mapping[str, Tensor], spread: Tensor) -> str | None:
         """Set everything from exported parameters, or say what is wrong with them."""
 
-    def strength(self, prior: float) -> float:
-        """Pseudo-observations of the pooled covariance that each leaf has seen: those of a prior, and its own."""
-        return prior + (len(self.floor) + 2 if self.pulled else 0)
+    def seen(self, pool: Tensor) -> Scatter:
+        """What each leaf has seen before any data, where it is drawn towards the pooled covariance."""
+        pulls = len(self.floor) + 2 if self.pulled else 0
+        mass = torch.full((1,), float(pulls), dtype=pool.dtype, device=pool.device)
+        return Scatter((pulls * pool).unsqueeze(-3), mass)
 
 
 class Full(Covariances):
@@ -111,8 +113,8 @@ class Full(Covariances):
         with torch.no_grad():
             self.raw_factor[level, leaves] = raw.to(self.raw_factor)
 
-    def update(self, level: int, found: Scatter, pool: Tensor, strength: float, least: float) -> None:
-        leaves, scatter, mass = found.with_pool(pool, strength)
+    def update(self, level: int, found: Scatter, seen: Scatter, least: float) -> None:
+        leaves, scatter, mass = found.beside(seen)
         if self.shared:
             leaves, scatter, mass = leaves[:1] * 0, scatter.sum(0, keepdim=True), mass.sum(0, keepdim=True)
         if not len(leaves):
@@ -167,8 +169,8 @@ class Diagonal(Covariances):
         with torch.no_grad():
             self.raw_scale[level, leaves] = inverse_softplus(scale).to(self.raw_scale)
 
-    def update(self, level: int, found: Scatter, pool: Tensor, strength: float, least: float) -> None:
-        leaves, scatter, mass = found.with_pool(pool, strength)
+    def update(self, level: int, found: Scatter, seen: Scatter, least: float) -> None:
+        leaves, scatter, mass = found.beside(seen)
         variance = torch.diagonal(scatter, dim1=-2, dim2=-1) / mass[:, None]
         # The likelihood falls on both sides of its maximum, so the floor is the best of what is allowed.
         self.put(level, leaves, torch.diag_embed(variance.clamp_min(least)))
@@ -218,9 +220,9 @@ class LowRank(Covariances):
             scale = noise.sqrt() - self.floor.to(noise)
             self.raw_scale[level, leaves] = inverse_softplus(scale).to(self.raw_scale)
 
-    def update(self, level: int, found: Scatter, pool: Tensor, strength: float, least: float) -> None:
+    def update(self, level: int, found: Scatter, seen: Scatter, least: float) -> None:
         """A few steps of factor analysis, which never make it worse."""
-        leaves, scatter, mass = found.with_pool(pool, strength)
+        leaves, scatter, mass = found.beside(seen)
         target, old = scatter / mass[:, None, None], self.forward()[level, leaves].detach().double()
         loadings, noise = self.raw_loadings[level, leaves].detach().double(), self._noise()[level, leaves].double()
         identity = torch.eye(self.rank, dtype=torch.float64, device=target.device)

@@ -74,13 +74,16 @@ def estimate_level(level: Level, x: Tensor, weights: Tensor, context: Context | 
     return Found(mass, mean, slope, scatter)
 
 
-def pooled(level: Level, x: Tensor, weights: Tensor, context: Context | None) -> Tensor:
-    """[d, d] the covariance within the leaves, of a first fit with slopes of 0; never singular."""
+def spreads(level: Level, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """[d, d] the covariance within the leaves, and that of all rows, of a first fit without slopes; never singular."""
     found = estimate_level(level._replace(slope=None), x.double(), weights.double(), None)
-    within = found.scatter.sum(0) / found.mass.sum().clamp_min(1.0)
+    total = found.mass.sum().clamp_min(1.0)
+    within = found.scatter.sum(0) / total
     # As if two more rows had these variances, but no correlations.
     alone = torch.diag(torch.diagonal(within).clamp_min(_LEAST_VARIANCE))
-    return (found.mass.sum() * within + 2 * alone) / (found.mass.sum() + 2)
+    within = (total * within + 2 * alone) / (total + 2)
+    apart = found.mean - (found.mass / total) @ found.mean
+    return within, within + (found.mass[:, None] / total * apart).mT @ apart
 
 
 def _received(context: Context | None, x: Tensor) -> Tensor:
