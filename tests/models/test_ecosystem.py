@@ -44,8 +44,16 @@ ARGUMENTS: dict[str, Any] = {
     "seed": 7,
     "aggregation": "mean",
     "leaves": {"degree": "poisson"},
+    "covariance": "full",
+    "context": None,
+    "context_variance": 0.5,
+    "slopes": "free",
+    "guard": 0.001,
+    "prior": 0.5,
+    "start": "clusters",
+    "halve_every": 20,
 }
-"""Every constructor argument, none at its default but the aggregation, of which there is one."""
+"""Every constructor argument, none at its default but those that exclude others."""
 
 
 def small_model(**arguments: Any) -> GSPN:

@@ -115,10 +115,11 @@ class Full(Covariances):
 
     def update(self, level: int, found: Scatter, seen: Scatter, least: float) -> None:
         leaves, scatter, mass = found.beside(seen)
-        if self.shared:
-            leaves, scatter, mass = leaves[:1] * 0, scatter.sum(0, keepdim=True), mass.sum(0, keepdim=True)
         if not len(leaves):
             return
+        if self.shared:  # leaves without any mass, too: the ridge of slopes that they keep is in their sums
+            leaves, mass = leaves[:1] * 0, mass.sum(0, keepdim=True)
+            scatter = (found.sums + seen.sums * (found.mass > 0)[:, None, None]).sum(0, keepdim=True)
         new = floored(scatter / mass[:, None, None], least)
         old = self.forward()[level, leaves].detach().double()
         better = expected_log_density(new, scatter, mass) >= expected_log_density(old, scatter, mass)
