@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 
 from gspn.attributes import Continuous, Count
 from gspn.graphs import GraphDataset
-from gspn.policy.learning import edge_types_of
 
 Effort: TypeAlias = Literal["quick", "normal", "thorough"]
 EFFORTS = ("quick", "normal", "thorough")
