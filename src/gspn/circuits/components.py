@@ -25,8 +25,8 @@ class Components:
     """C distributions of one attribute for each of n rows, in double precision; copies, which no training changes."""
 
     def __init__(self, parts: Sequence[Rows], log_unguarded: Tensor | None = None) -> None:
-        """`log_unguarded` [n, C]: log of the share that a guard has left of each component's weight, where some have left
-        more than others; moments weigh them as without."""
+        """`log_unguarded` [n, C]: log of the share that a guard has left of a component's weight, where shares differ;
+        moments weigh the components as without."""
         self.parts = [Rows(frozen(part.family), _copied(part.natural)) for part in parts]
         self._log_unguarded = log_unguarded
 
