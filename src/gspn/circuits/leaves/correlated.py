@@ -210,6 +210,11 @@ class CorrelatedGaussianLeaves(Leaves):
             own = _positive(pool).expand(1 if self.covariances.shared else self.num_leaves, -1, -1)
             self.covariances.put(level, torch.arange(len(own)), own)
 
+    def copy_from_below(self, level: int) -> None:
+        super().copy_from_below(level)
+        for measured in (self.pool, self.whole):
+            measured[level] = measured[level - 1]
+
     @torch.no_grad()
     def prepare_estimates(
         self, evidence: Evidence, weights: Tensor, *, level: int = 0, context: Context | None = None
