@@ -213,7 +213,7 @@ def test_a_level_that_diverges_is_begun_anew_from_another_mixture(monkeypatch: p
     assert {record["level"] for record in fitted.em_history_} == {0, 1}
 
     def cannot(*_: Any, **__: Any) -> None:
-        raise torch.linalg.LinAlgError("not positive definite")
+        raise torch.linalg.LinAlgError("not positive definite")  # type: ignore[attr-defined]
 
     monkeypatch.setattr("gspn.circuits.leaves.CorrelatedGaussianLeaves.estimate", cannot)
     with pytest.raises(gspn.GSPNError, match=r"level 0 has diverged.*not positive definite"):

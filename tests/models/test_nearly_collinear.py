@@ -1,6 +1,8 @@
-"""Columns that follow from others, or say one thing all the time: in single precision, too, there are numbers to them."""
+"""Columns that follow from others: single precision bears them, too."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +24,8 @@ def copies_of_a_column(exact: bool) -> Data:
     return Data(x=torch.from_numpy(x), edge_index=torch.from_numpy(ends[:, ends[0] != ends[1]]))
 
 
-def model(covariance: str, **settings: object) -> GSPN:
-    usual = {"num_layers": 2, "num_states": 2, "context": "neighbours", "start": "em", "epochs": 0}
+def model(covariance: str, **settings: Any) -> GSPN:
+    usual: dict[str, Any] = {"num_layers": 2, "num_states": 2, "context": "neighbours", "start": "em", "epochs": 0}
     return GSPN(Schema([Continuous(name) for name in NAMES]), covariance=covariance, **{**usual, **settings})
 
 
@@ -45,3 +47,20 @@ def test_single_and_double_precision_agree(covariance: str) -> None:
     fitted = model(covariance).fit(data, progress=False)
     found = fitted.log_likelihood(data)
     torch.testing.assert_close(found.double(), fitted.double().log_likelihood(data), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("covariance", ["full", "shrunk", "tied", "low_rank"])
+def test_no_eigenvalue_falls_below_the_floor(covariance: str) -> None:
+    """Nor by gradient descent on fewer rows than columns, where every direction but a few could narrow for ever."""
+    schema = Schema([Continuous(name) for name in "abcdefghijkl"])
+    rows = torch.randn(6, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    data = Data(x=rows, edge_index=torch.zeros(2, 0, dtype=torch.long))
+    fitted = GSPN(schema, num_layers=1, num_states=2, covariance=covariance, start="em", epochs=20, lr=0.1)
+    fitted.fit(data, progress=False)
+    units = torch.stack([fitted.get_parameters()["units"][name][1] for name in schema.names])
+    leaves = fitted.get_parameters()["leaves"][tuple(schema.names)]
+    if covariance == "low_rank":
+        found = leaves["loadings"] @ leaves["loadings"].mT + torch.diag_embed(leaves["noise"])
+    else:
+        found = leaves["covariance"]
+    assert float(torch.linalg.eigvalsh(found / (units[:, None] * units)).min()) > 0.99e-6

@@ -95,7 +95,7 @@ class Covariances(nn.Module, ABC):
 
 
 class Full(Covariances):
-    """Any covariance, by its Cholesky factor."""
+    """Any covariance whose eigenvalues the floor bounds: its square, and the product of a triangular factor."""
 
     def __init__(self, num_levels: int, num_leaves: int, floor: Tensor) -> None:
         super().__init__(num_levels, num_leaves, floor)
@@ -104,15 +104,18 @@ class Full(Covariances):
 
     def forward(self) -> Tensor:
         raw = self.raw_factor.double()
-        diagonal = self.floor.to(raw) + softplus(torch.diagonal(raw, dim1=-2, dim2=-1))
-        factor = torch.tril(raw, -1) + torch.diag_embed(diagonal)
-        found = factor @ factor.mT
+        factor = torch.tril(raw, -1) + torch.diag_embed(softplus(torch.diagonal(raw, dim1=-2, dim2=-1)))
+        # A bound on the factor's diagonal alone would let eigenvalues of many columns fall far below it.
+        found = factor @ factor.mT + torch.diag(self.floor.square()).to(raw.device)
         return found.expand(-1, self.num_leaves, -1, -1)
 
     def put(self, level: int, leaves: Tensor, covariance: Tensor) -> None:
-        factor = torch.linalg.cholesky(covariance)
-        diagonal = torch.diagonal(factor, dim1=-2, dim2=-1) - self.floor.to(factor)
-        raw = torch.tril(factor, -1) + torch.diag_embed(inverse_softplus(diagonal))
+        # Not by Cholesky: where an eigenvalue is at the floor, what is left is singular.
+        values, vectors = torch.linalg.eigh(covariance - torch.diag(self.floor.square()).to(covariance))
+        upper = torch.linalg.qr((vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)).mT).R
+        diagonal = torch.diagonal(upper, dim1=-2, dim2=-1)
+        factor = torch.where(diagonal < 0, -1.0, 1.0).unsqueeze(-2) * upper.mT
+        raw = torch.tril(factor, -1) + torch.diag_embed(inverse_softplus(diagonal.abs()))
         with torch.no_grad():
             self.raw_factor[level, leaves] = raw.to(self.raw_factor)
 
@@ -134,9 +137,8 @@ class Full(Covariances):
             return "symmetric"
         if self.shared and not torch.allclose(covariance, covariance[:, :1], rtol=1e-6, atol=1e-9):
             return "the same for all leaves of a level"
-        factor, wrong = torch.linalg.cholesky_ex(covariance)
-        deviations = torch.diagonal(factor, dim1=-2, dim2=-1)
-        if bool((wrong > 0).any()) or bool((deviations < self.floor * (1 - 1e-6)).any()):
+        bound = torch.diag(self.floor.square())
+        if bool((torch.linalg.eigvalsh(covariance - bound) < -1e-6 * bound.amax()).any()):
             return f"positive definite, with deviations of at least {self.floor.tolist()} of the units of the data"
         for level, own in enumerate(covariance):
             self.put(level, torch.arange(self.raw_factor.shape[1]), own[: self.raw_factor.shape[1]])
