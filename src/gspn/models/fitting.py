@@ -95,7 +95,8 @@ class Fitting(nn.Module):
         """Train on graphs.
 
         Starts afresh unless `checkpoint` (a file) holds this very run, which it continues, or `warm_start` asks to go
-        on from the present weights: by gradient descent, or by EM where that is all (`start="em"`, `epochs=0`). `overrides` are training arguments of the constructor, for this call only.
+        on from the present weights: by gradient descent, or by EM where that is all (`start="em"`, `epochs=0`).
+        `overrides` are training arguments of the constructor, for this call only.
 
         `validation` chooses the best epoch and ends the training early: graphs, or a judge that is called with the
         model after every epoch and gives its loss, {"validation": …} (see `gspn.models.judging.Judge`). After so many
@@ -259,6 +260,10 @@ class Fitting(nn.Module):
         """Set all parameters from the training graphs and the generator alone."""
         self.hierarchy.initialise(training.entries(), generator)
         settle(self.hierarchy, training)
+        self._start_targets(training, generator)
+
+    def _start_targets(self, training: GraphDataset, generator: torch.Generator) -> None:
+        """Set what predicts targets, where there are any, from the training graphs and the generator alone."""
 
     def _set_units(self, training: GraphDataset) -> None:
         self.hierarchy.set_units(training.entries())
@@ -282,6 +287,7 @@ class Fitting(nn.Module):
         if settings["start"] == "em":
             generators = [keyed_generator(seed, _START, number) for number in range(n_init)]
             self.em_history_ = learn_by_em(self.hierarchy, training, settings["prior"], generators)
+            self._start_targets(training, keyed_generator(seed, _START, n_init))
             return
         sample = training
         if len(training) > _INITIAL_SCORE_GRAPHS:

@@ -224,7 +224,7 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
             self.__dict__.update(before)
             raise
         self.to(device=like.device, dtype=like.dtype)
-        for result in ("history_", "leave_one_out_nll_", "training_scores_"):
+        for result in ("history_", "em_history_", "leave_one_out_nll_", "training_scores_"):
             self.__dict__.pop(result, None)
         return self
 

@@ -7,7 +7,7 @@ the same effort give the same candidates on every machine. How candidates are ju
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from gspn.attributes import Continuous, Count
@@ -108,7 +108,7 @@ def with_edges(best: Sequence[Candidate], effort: Effort) -> list[Candidate]:
             for edges in contexts:
                 if edges == "states" and number == 1:
                     continue  # a single state tells nothing
-                found.append(Candidate(number, one.covariance, edges, seed=one.seed, leaves=one.leaves))
+                found.append(replace(one, num_states=number, edges=edges))
     return list(dict.fromkeys(found))
 
 
@@ -118,10 +118,5 @@ def started_anew(chosen: Sequence[Candidate], effort: Effort) -> list[Candidate]
     for one in chosen:
         if one.num_states == 1:
             continue  # one state has one answer wherever it starts
-        for number in range(1, SEEDS[effort]):
-            found.append(
-                Candidate(
-                    one.num_states, one.covariance, one.edges, one.context_variance, one.seed + number, one.leaves
-                )
-            )
+        found += [replace(one, seed=one.seed + number) for number in range(1, SEEDS[effort])]
     return list(dict.fromkeys(found))

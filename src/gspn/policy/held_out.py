@@ -46,11 +46,14 @@ class HeldOutEntries:
         return self._dataset.digest()
 
 
-def held_out_mask(dataset: GraphDataset, seed: int, share: float) -> Tensor:
-    """[N, d] True for a share of the observed entries, but for those that training could not do without."""
+def held_out_mask(dataset: GraphDataset, seed: int, share: float, fold: int = 0) -> Tensor:
+    """[N, d] True for a share of the observed entries, but for those that training could not do without.
+
+    Different folds, of which there are at most 1 / share, have no entry in common.
+    """
     entries, (graph, vertex) = dataset.entries(), dataset.vertex_keys()
     drawn = keyed_uniform(seed, _HELD_OUT, graph[:, None], vertex[:, None], torch.arange(entries.shape[1]))
-    mask = (drawn < share) & ~entries.isnan()
+    mask = (drawn >= fold * share) & (drawn < (fold + 1) * share) & ~entries.isnan()
     return mask & within_reach(entries.masked_fill(mask, torch.nan), entries)
 
 

@@ -8,8 +8,9 @@ entries most likely, and in the end all of them learn on from all entries.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -34,8 +35,11 @@ SHARE = 0.15
 _FEWEST_ENTRIES = 30
 """Held-out entries without which nothing is chosen."""
 
+_ENOUGH_ENTRIES, _MOST_FOLDS = 600, 5
+"""Of fewer held-out entries than these a choice would be chance: then others are held out, too, in turn."""
+
 _PULL = 2.0
-"""Held-out entries that each chosen model is taken to have explained alone, so that weights of few entries are alike."""
+"""Held-out entries that each model is taken to have explained alone, so that few entries leave weights alike."""
 
 _LEAST_WEIGHT = 0.05
 """What has less is left out: it costs time in every answer."""
@@ -75,16 +79,26 @@ def select(
     """Choose and train a stack that fills the gaps of a dataset."""
     check_choice("effort", effort, EFFORTS)
     check_integer("seed", seed, 0)
-    mask = held_out_mask(dataset, seed, SHARE)
-    if int(mask.sum()) < _FEWEST_ENTRIES:
+    folds = held_out(dataset, seed)
+    if not folds:
         return _unjudged(dataset, effort, seed)
-    contest = _Contest(dataset, mask, notice)
+    contest = _Contest(dataset, folds, notice)
     contest.enter(without_edges(dataset, effort, seed))
     if int(dataset.num_edges_per_graph().sum()):
         contest.enter(with_edges(contest.best(1 if effort == "quick" else 2), effort))
         contest.enter_uncertain()
     contest.enter(started_anew(list(dict.fromkeys(contest.chosen(MOST[effort]))), effort))
     return contest.finish(MOST[effort])
+
+
+def held_out(dataset: GraphDataset, seed: int) -> list[Tensor]:
+    """Masks [N, d] of the entries that judge, in turn; none where there are too few."""
+    folds = [held_out_mask(dataset, seed, SHARE)]
+    count = int(folds[0].sum())
+    if count < _FEWEST_ENTRIES:
+        return []
+    number = min(math.ceil(_ENOUGH_ENTRIES / count), _MOST_FOLDS)
+    return folds + [held_out_mask(dataset, seed, SHARE, fold) for fold in range(1, number)]
 
 
 def _unjudged(dataset: GraphDataset, effort: Effort, seed: int) -> Selection:
@@ -104,9 +118,9 @@ def fitted(dataset: GraphDataset, candidate: Candidate) -> GSPN:
 class _Contest:
     """Candidates that have learned from what is not held out, and their scores."""
 
-    def __init__(self, dataset: GraphDataset, mask: Tensor, notice: Notice | None) -> None:
-        self.dataset, self.mask, self.notice = dataset, mask, notice
-        self.training, self.truth = with_missing(dataset, mask), dataset.entries()
+    def __init__(self, dataset: GraphDataset, folds: Sequence[Tensor], notice: Notice | None) -> None:
+        self.dataset, self.folds, self.notice = dataset, folds, notice
+        self.training, self.truth = [with_missing(dataset, mask) for mask in folds], dataset.entries()
         self.widths = bin_widths(dataset.schema, self.truth)
         self.candidates: list[Candidate] = []
         self.models: list[GSPN] = []
@@ -120,16 +134,19 @@ class _Contest:
             if self.notice is not None:
                 self.notice(len(self.candidates) + len(self.failed), known, candidate)
             try:
-                self._judge(candidate, fitted(self.training, candidate))
+                self._judge(candidate, [fitted(training, candidate) for training in self.training])
             except GSPNError as error:  # one that cannot be learned is no candidate; others go on
                 _log.info("%s: %s", candidate, error)
                 self.failed.append(candidate)
 
-    def _judge(self, candidate: Candidate, model: GSPN) -> None:
-        scores = log_scores(model, self.training, self.truth, self.mask, self.widths)
+    def _judge(self, candidate: Candidate, models: Sequence[GSPN]) -> None:
+        scores = [
+            log_scores(model, training, self.truth, mask, self.widths)
+            for model, training, mask in zip(models, self.training, self.folds, strict=True)
+        ]
         self.candidates.append(candidate)
-        self.models.append(model)
-        self.scores.append(scores)
+        self.models.append(models[0])
+        self.scores.append(torch.cat(scores))
 
     def enter_uncertain(self) -> None:
         """The best that is told of its neighbours, once more, with how uncertain that is: EM does not ask for it."""
@@ -137,8 +154,7 @@ class _Contest:
         if not told:
             return
         best = self.candidates[max(told, key=lambda n: float(self.scores[n].mean()))]
-        candidate = Candidate(best.num_states, best.covariance, best.edges, 1.0, best.seed, best.leaves)
-        self.enter([candidate])
+        self.enter([replace(best, context_variance=1.0)])
 
     def best(self, number: int) -> list[Candidate]:
         """So many of those with the highest scores."""

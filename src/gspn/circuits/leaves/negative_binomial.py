@@ -30,8 +30,8 @@ MOST_DISPERSION = 1e4
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SECTIONS = 80
-_FEWER_SECTIONS = 32
-"""Where every row has a mean of its own: the logarithm of the dispersion to 1e-5, after which EM comes back anyway."""
+_NEARBY, _FEWER_SECTIONS = math.log(8.0), 16
+"""Where every row has a mean of its own: so near to what it was, to 2e-3 of its logarithm; EM comes back anyway."""
 
 
 class NegativeBinomialLeaves(CountLeaves):
@@ -83,7 +83,8 @@ class NegativeBinomialLeaves(CountLeaves):
             return (weights * self.log_density_of(natural, x[:, None])).sum(0)
 
         before = self.natural()["dispersion"][level].detach().double()
-        found = _best_dispersion(likelihood, before, _FEWER_SECTIONS)
+        middle = before.log().clamp(math.log(LEAST_DISPERSION) + _NEARBY, math.log(MOST_DISPERSION) - _NEARBY)
+        found = _best_dispersion(likelihood, middle - _NEARBY, middle + _NEARBY, _FEWER_SECTIONS)
         better = likelihood(found.log()) > likelihood(before.log())
         with torch.no_grad():
             raw = inverse_softplus(found - LEAST_DISPERSION).to(self.raw_dispersion.dtype)
@@ -156,7 +157,8 @@ class NegativeBinomialLeaves(CountLeaves):
             natural = beside_rows({"log_mean": mean.log()[None], "dispersion": log_dispersion.exp()[None]})
             return (mass * self.log_density_of(natural, counts[:, None])[0]).sum(0)
 
-        return {"mean": mean, "dispersion": _best_dispersion(likelihood, mean, _SECTIONS)}
+        low, high = (torch.full_like(mean, math.log(bound)) for bound in (LEAST_DISPERSION, MOST_DISPERSION))
+        return {"mean": mean, "dispersion": _best_dispersion(likelihood, low, high, _SECTIONS)}
 
     def export(self, natural: Natural) -> Natural:
         found = {"mean": self.mean(natural), "dispersion": natural["dispersion"].double()}
@@ -174,9 +176,8 @@ class NegativeBinomialLeaves(CountLeaves):
             self.raw_dispersion.copy_(inverse_softplus(exported["dispersion"] - LEAST_DISPERSION))
 
 
-def _best_dispersion(likelihood: Callable[[Tensor], Tensor], like: Tensor, sections: int) -> Tensor:
-    """[leaves] where golden sections of its logarithm find the likelihood highest."""
-    low, high = (torch.full_like(like, math.log(bound)) for bound in (LEAST_DISPERSION, MOST_DISPERSION))
+def _best_dispersion(likelihood: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, sections: int) -> Tensor:
+    """[leaves] where golden sections of its logarithm, from `low` to `high`, find the likelihood highest."""
     for _ in range(sections):
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         better = likelihood(left) > likelihood(right)

@@ -20,7 +20,7 @@ from gspn.circuits.leaves.contract import RIDGE, Leaves, Natural, at_level
 from gspn.circuits.leaves.univariate import UnivariateLeaves, keep_others, learned
 
 _HALVINGS = 30
-_SOLVES = 12
+_SOLVES = 3
 """Conjugate gradients of one Newton step; a single one is exact where predictors are single numbers."""
 
 _LONGEST = 8.0
