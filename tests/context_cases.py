@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ CONTEXTS = (None, "neighbours", "two_hops")
 VARIANCES = (0.0, 0.5, 1.0)
 TEMPLATES = ("naive Bayes", "hand-made", "together", "random")
 GRAPHS = ("cyclic", "self-loops", "parallel", "components", "isolated", "no edges")
+
+Atoms: TypeAlias = dict[str, list[float]]
 
 
 @dataclass
@@ -83,7 +85,24 @@ def draw_graph(rng: np.random.Generator, schema: Schema, axes: dict[str, Any]) -
     )
 
 
-def make_case(seed: int) -> Case:
+def at_atoms(rng: np.random.Generator, schema: Schema, atoms: Atoms, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of which four in ten are at an atom where their attribute has some; gaps stay."""
+    x = x.copy()
+    for name, values in atoms.items():
+        column = schema.index(name)
+        chosen = (rng.random(len(x)) < 0.4) & ~np.isnan(x[:, column])
+        x[chosen, column] = rng.choice(values, size=int(chosen.sum()))
+    return x
+
+
+def draw_atoms(rng: np.random.Generator, schema: Schema) -> Atoms:
+    """Of the first continuous attribute, and of the others by chance: 0, sometimes with a sentinel."""
+    names = [attribute.name for attribute in schema if isinstance(attribute, Continuous)]
+    chosen = [name for i, name in enumerate(names) if i == 0 or rng.random() < 0.5]
+    return {name: [0.0, -30.0][: int(rng.integers(1, 3))] for name in chosen}
+
+
+def make_case(seed: int, *, atoms: bool = False) -> Case:
     rng = np.random.default_rng(1000 + seed)
     context = CONTEXTS[(seed + 1) % 3] if seed % 8 else CONTEXTS[1 + seed // 8 % 2]
     axes: dict[str, Any] = {
@@ -99,6 +118,11 @@ def make_case(seed: int) -> Case:
     }
     schema = draw_schema(rng)
     data = draw_graph(rng, schema, axes)
+    more: dict[str, Any] = {}
+    if atoms:
+        other = np.random.default_rng(2000 + seed)
+        more["atoms"] = draw_atoms(other, schema)
+        data.x = torch.from_numpy(at_atoms(other, schema, more["atoms"], data.x.numpy()))
     settings: dict[str, Any] = {
         "num_layers": axes["levels"],
         "num_states": 2,
@@ -109,7 +133,7 @@ def make_case(seed: int) -> Case:
         "context_variance": axes["variance"],
         "slopes": axes["slopes"],
     }
-    model = GSPN(schema, **settings)
+    model = GSPN(schema, **settings, **more)
     set_at_random(model.double(), rng)
     return Case(axes, model, data, oracle_model(model), oracle_graph(data))
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gspn.attributes import Attribute
 from gspn.circuits.leaves.contract import Natural
+from gspn.circuits.leaves.mixed import MixedLeaves
 from gspn.circuits.leaves.univariate import UnivariateLeaves
 from gspn.errors import InputError
 
@@ -87,6 +88,7 @@ class CauchyLeaves(UnivariateLeaves):
         raise InputError(f"the Cauchy distribution of {self.named()} is fixed and cannot be learned")
 
 
-def heavy_tailed(attribute: Attribute, center: float, scale: float) -> UnivariateLeaves:
-    """A single leaf that holds nothing to be impossible."""
-    return CauchyLeaves(attribute, center, scale)
+def heavy_tailed(attribute: Attribute, center: float, scale: float, atoms: Tensor | None = None) -> UnivariateLeaves:
+    """A single leaf that holds nothing to be impossible: each of the atoms is as likely as anything elsewhere."""
+    alone = CauchyLeaves(attribute, center, scale)
+    return alone if atoms is None else MixedLeaves(alone, atoms)
