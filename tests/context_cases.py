@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,6 +36,7 @@ class Case:
     data: Data
     theirs: oracle.Model
     graph: oracle.Graph
+    atoms: Atoms = field(default_factory=dict)
 
 
 def draw_schema(rng: np.random.Generator) -> Schema:
@@ -135,7 +136,7 @@ def make_case(seed: int, *, atoms: bool = False) -> Case:
     }
     model = GSPN(schema, **settings, **more)
     set_at_random(model.double(), rng)
-    return Case(axes, model, data, oracle_model(model), oracle_graph(data))
+    return Case(axes, model, data, oracle_model(model), oracle_graph(data), more.get("atoms", {}))
 
 
 def set_at_random(model: GSPN, rng: np.random.Generator) -> None:

@@ -1,4 +1,4 @@
-"""Gaussians over several attributes as the suite of leaves takes them, with scipy's multivariate normal as the proof."""
+"""Gaussians over several attributes as the suite of leaves takes them; scipy's multivariate normal is the proof."""
 
 from __future__ import annotations
 

@@ -24,10 +24,13 @@ SURE = 5.0
 
 BESIDE = 2.5
 """On a grid: how many times as often as the distinct values next to it. Skewed columns fall off steeply, not in a leap:
-for an exponential with a deviation of one step, the ratio is e."""
+for an exponential with a deviation of one step, the ratio is e. So atoms side by side are not found on a grid."""
 
 AROUND = 5
 """Distinct values on either side that it is compared with."""
+
+OTHERS = 3
+"""Of these, the commonest that do not count where most others occur once: they may be atoms, too. On a grid, one."""
 
 DISTINCT = 10
 """Distinct values that must be left elsewhere: a column with fewer is a list of values, which no density describes."""
@@ -44,22 +47,21 @@ def find_atoms(x: Tensor) -> list[tuple[float, ...]]:
 def _of_column(known: Tensor) -> tuple[float, ...]:
     values, counts = known.unique(return_counts=True)
     often = (counts >= max(REPEATS, SHARE * len(known))).nonzero().squeeze(1).tolist()
-    gridded = bool((counts > 1).double().mean() > 0.5)
-    found = [place for place in often if _sticks_out(counts, place, gridded)]
+    found = [place for place in often if _sticks_out(counts, place)]
     found = sorted(found, key=lambda place: int(counts[place]), reverse=True)[:MOST]
     if len(values) - len(found) < DISTINCT:
         return ()
     return tuple(sorted(float(values[place]) for place in found))
 
 
-def _sticks_out(counts: Tensor, place: int, gridded: bool) -> bool:
+def _sticks_out(counts: Tensor, place: int) -> bool:
     """Whether the value at a place among the distinct ones occurs far more often than those around it."""
     own = float(counts[place])
     around = torch.cat([counts[max(place - AROUND, 0) : place], counts[place + 1 : place + 1 + AROUND]]).double()
-    if len(around) < 2:
+    if len(around) < AROUND:
         return False
-    # Another atom may be near: the commonest does not count.
-    expected = float(around.sort().values[:-1].mean())
+    gridded = float(around.median()) > 1
+    expected = float(around.sort().values[: -1 if gridded else -OTHERS].mean())
     if own < TIMES * expected or own - expected < SURE * expected**0.5:
         return False
     beside = counts[max(place - 1, 0) : place + 2]

@@ -17,6 +17,7 @@ from oracle_cases import draw_values
 from regressing_models import line
 
 from gspn.attributes import Continuous
+from gspn.circuits.distributions import Mixture
 from gspn.testing import oracle
 
 TOLERANCE = 1e-8
@@ -34,11 +35,11 @@ def truth(case: Case, seed: int) -> NDArray[np.float64]:
     """Values for all entries, some at atoms, some far out."""
     rng = np.random.default_rng(seed)
     x = draw_values(rng, case.model.schema, len(case.graph.x), 0.0)
-    return at_atoms(rng, case.model.schema, case.model.atoms, x)
+    return at_atoms(rng, case.model.schema, case.atoms, x)
 
 
 def first_with_atoms(case: Case) -> int:
-    return case.model.schema.index(next(iter(case.model.atoms)))
+    return case.model.schema.index(next(iter(case.atoms)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -92,9 +93,12 @@ def test_masses_and_density_are_1_together(seed: int, guard: float) -> None:
     found = case.model.conditional(case.data, case.model.schema.names[column])[0]
     places, steps = line(0.2, 1.0, 20_001, 40.0)
     density = torch.stack([found.log_prob(float(x))[0].exp() for x in places[::2_000]])
-    again = case.model.conditional(case.data, case.model.schema.names[column])[torch.zeros(len(places), dtype=torch.int)]
+    again = case.model.conditional(case.data, case.model.schema.names[column])[
+        torch.zeros(len(places), dtype=torch.int)
+    ]
     whole = again.log_prob(torch.from_numpy(places)).exp()
     torch.testing.assert_close(density, whole[::2_000], rtol=1e-12, atol=1e-300)
+    assert isinstance(found, Mixture)
     masses = [float(found.log_prob(value).exp()) for value in found.atoms.tolist()]
     assert min(masses) > 0.0
     assert float(whole @ torch.from_numpy(steps)) + sum(masses) == pytest.approx(1.0, abs=TOLERANCE)
@@ -120,7 +124,7 @@ def test_guarded_answers_agree(seed: int) -> None:
     torch.testing.assert_close(case.model.log_likelihood(case.data), before, rtol=1e-9, atol=1e-9)
     names, n, values = list(case.model.schema.names), len(case.graph.x), truth(case, seed)
     for column, attribute in enumerate(case.model.schema):
-        if isinstance(attribute, Continuous) and attribute.name not in case.model.atoms:
+        if isinstance(attribute, Continuous) and attribute.name not in case.atoms:
             values[:, column] += 500.0
     hidden = [{(v, c) for c in range(len(names))} for v in range(n)]
     answers = [oracle.answers(case.theirs, case.graph, v, hidden[v], guard=GUARD) for v in range(n)]
@@ -138,7 +142,10 @@ def test_cases_cover_every_axis() -> None:
     cases = [make_case(seed, atoms=True) for seed in SEEDS]
     axes = [case.axes for case in cases]
     assert {a["covariance"] for a in axes} == set(COVARIANCES)
-    assert {(a["context"], a["variance"] > 0) for a in axes if a["context"]} >= {("neighbours", True), ("two_hops", True)}
+    assert {(a["context"], a["variance"] > 0) for a in axes if a["context"]} >= {
+        ("neighbours", True),
+        ("two_hops", True),
+    }
     assert {a["template"] for a in axes} >= {"naive Bayes", "together"}
-    assert {len(values) for case in cases for values in case.model.atoms.values()} == {1, 2}
-    assert {len(case.model.atoms) for case in cases} >= {1, 2}
+    assert {len(values) for case in cases for values in case.atoms.values()} == {1, 2}
+    assert {len(case.atoms) for case in cases} >= {1, 2}

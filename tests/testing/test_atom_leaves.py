@@ -28,10 +28,11 @@ def places(leaf: Mapping[str, Any], values: Sequence[float | None], names: str) 
         own = sorted(ATOMS[name])
         masses = np.atleast_1d(leaf["atoms"])[start : start + len(own)]
         start += len(own)
-        if values[i] is None:
+        value = values[i]
+        if value is None:
             continue
-        if values[i] in own:
-            total, rest[i] = total + np.log(masses[own.index(values[i])]), None
+        if value in own:
+            total, rest[i] = total + np.log(masses[own.index(value)]), None
         else:
             total += np.log1p(-masses.sum())
     return float(total), rest

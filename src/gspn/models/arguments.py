@@ -121,7 +121,9 @@ def chosen_atoms(schema: Schema, atoms: Any) -> dict[str, tuple[float, ...]]:
         raise InputError(f"atoms must map attributes to values, got {type(atoms).__name__}")
     for name in atoms:
         if schema[schema.index(name)].kind != "continuous":
-            raise InputError(f"atoms: '{name}' is {schema[schema.index(name)].kind}; only continuous attributes have any")
+            raise InputError(
+                f"atoms: '{name}' is {schema[schema.index(name)].kind}; only continuous attributes have any"
+            )
     found = {name: _atoms_of(name, atoms[name]) for name in schema.names if name in atoms}
     return {name: values for name, values in found.items() if values}
 

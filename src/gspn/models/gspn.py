@@ -21,7 +21,14 @@ from gspn.graphs import Batch, GraphDataset, pack
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.models import saving
-from gspn.models.arguments import check_context, check_seams, check_structure, check_training, chosen_atoms, chosen_leaves
+from gspn.models.arguments import (
+    check_context,
+    check_seams,
+    check_structure,
+    check_training,
+    chosen_atoms,
+    chosen_leaves,
+)
 from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
 from gspn.models.compatibility import check_edge_types, check_magnitudes
@@ -320,8 +327,8 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
 
         "prior" [S, C]; "transitions" [L-1, T, S, C, C]; "leaves" by attribute, each [L, leaves, …] (the root's row is
         the combined one where there is a shortcut): "mean", "std" (continuous), "probs" (categorical, binary), "rate"
-        (Poisson), "mean", "dispersion" (negative binomial); "units" by continuous attribute [centre, spread];
-        "shortcut" [L-1] where there is one.
+        (Poisson), "mean", "dispersion" (negative binomial), "atoms" (their probabilities, attribute after attribute,
+        values ascending); "units" by continuous attribute [centre, spread]; "shortcut" [L-1] where there is one.
         """
         return self.hierarchy.export()
 

@@ -147,7 +147,9 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
             chosen = sorted(chosen_leaves(settings["schema"], value).items())
             plain[name] = [[list(names), family] for names, family in chosen]
         elif name == "atoms":
-            plain[name] = {attribute: list(values) for attribute, values in chosen_atoms(settings["schema"], value).items()}
+            plain[name] = {
+                attribute: list(values) for attribute, values in chosen_atoms(settings["schema"], value).items()
+            }
         elif isinstance(value, Schema):
             plain[name] = value.to_json()
         elif isinstance(value, Attribute):

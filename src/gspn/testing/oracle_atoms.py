@@ -19,9 +19,8 @@ Atoms: TypeAlias = Mapping[str, Sequence[float]]  # by attribute, ascending
 
 def masses(names: Sequence[str], leaf: Parameters, atoms: Atoms) -> list[dict[float, float]]:
     """For each attribute of a leaf the probability of each of its atoms."""
-    left, found = [float(p) for p in leaf["atoms"]], []
-    for name in names:
-        found.append({float(value): left.pop(0) for value in atoms.get(name, ())})
+    left = [float(p) for p in leaf["atoms"]]
+    found = [{float(value): left.pop(0) for value in atoms.get(name, ())} for name in names]
     assert not left, "there are more masses than atoms"
     return found
 

@@ -136,9 +136,9 @@ class AtomLeaves(Leaves):
             elsewhere, masses, at = self._told(natural, column, expected)
             xi = expected[..., column]
             mean = elsewhere * xi + (masses * at).sum(-1)
-            spread[..., column] = elsewhere * (xi - mean).square() + (
-                masses * (at - mean.unsqueeze(-1)).square()
-            ).sum(-1)
+            spread[..., column] = elsewhere * (xi - mean).square() + (masses * (at - mean.unsqueeze(-1)).square()).sum(
+                -1
+            )
             share[..., column] = elsewhere.expand_as(xi)
         weights = weights.to(expected.dtype)
         found = torch.diag_embed((weights.unsqueeze(-1) * spread).sum(1))
@@ -195,7 +195,9 @@ class AtomLeaves(Leaves):
     def _log_shares(self, counts: Tensor) -> Tensor:
         """Log-probabilities from counts […, Σ (K + 1)]."""
         tiny = torch.finfo(counts.dtype).tiny
-        found = [counts[..., own] / counts[..., own].sum(-1, keepdim=True).clamp_min(tiny) for own in self._places.values()]
+        found = [
+            counts[..., own] / counts[..., own].sum(-1, keepdim=True).clamp_min(tiny) for own in self._places.values()
+        ]
         return log_positive(torch.cat(found, dim=-1).to(self.raw_shares))
 
     def log_prior(self, natural: Natural, strength: float) -> Tensor:
