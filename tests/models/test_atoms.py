@@ -170,7 +170,7 @@ def test_supervised_models_have_them_too() -> None:
 def test_a_stored_graph_gives_the_same(tmp_path: Path) -> None:
     one, data = fitted(), graph()
     stored = gspn.store_graph(tmp_path / "graph", data.x, data.edge_index, SCHEMA, progress=False)
-    shards = one.evaluate_stored(stored, tmp_path / "results", memory="64 MiB", progress=False)
+    shards = one.evaluate_stored(stored, tmp_path / "results", memory="128 MiB", progress=False)
     torch.testing.assert_close(shards.log_likelihood(), one.log_likelihood(data), rtol=1e-5, atol=1e-5)
 
 
