@@ -180,3 +180,18 @@ def test_a_probability_above_1_is_refused() -> None:
     parameters["leaves"]["a"]["atoms"][0, 0] = torch.tensor([0.7, 0.7])
     with pytest.raises(gspn.GSPNError, match="'a': 'atoms' must be probabilities"):
         one.set_parameters(parameters)
+
+
+def test_a_stack_has_the_same_atoms_in_all_models() -> None:
+    """Its answers are mixtures of masses and densities, atom by atom."""
+    data, members = graph(), [fitted(num_states=states, guard=guard) for states, guard in ((2, 0.0), (3, 1e-3))]
+    stack = gspn.Stack(members, [0.3, 0.7])
+    answers = [one.conditional(data, "a") for one in members]
+    found = stack.conditional(data, "a")
+    for value in (0.0, -999.0, 2.5):
+        each = [answer.log_prob(value).exp() for answer in answers]
+        torch.testing.assert_close(found.log_prob(value).exp(), 0.3 * each[0] + 0.7 * each[1], rtol=1e-9, atol=1e-12)
+    assert isinstance(found, Mixture)
+    assert found.atoms.tolist() == [-999.0, 0.0]
+    with pytest.raises(gspn.GSPNError, match=r"model 1 has the atoms \{\}"):
+        gspn.Stack([members[0], fitted(atoms=None)])

@@ -3,7 +3,7 @@
 In state i attribute a is at its k-th atom with probability α_iak, whatever the others do, and otherwise where the other
 family has it. That family is handed rows in which entries at atoms are unknown: an entry at an atom leaves the joint
 density of its vertex as if missing. Which values are atoms is part of the structure; α is learned. What one attribute
-with atoms answers is in `mixed`.
+with atoms answers is in `univariate_atoms`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn.functional import one_hot
 
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves.contract import Leaves, Natural, Rows
-from gspn.circuits.leaves.mixed import LOG_SHARES, MixedLeaves, draw_places, without_shares
+from gspn.circuits.leaves.univariate_atoms import LOG_SHARES, UnivariateAtomLeaves, draw_places, without_shares
 from gspn.circuits.numerics import log_positive, log_weight
 from gspn.errors import InputError
 
@@ -96,7 +96,7 @@ class AtomLeaves(Leaves):
         if column not in self._values:
             return rows
         shares = {LOG_SHARES: natural[LOG_SHARES][..., self._places[column]]}
-        return Rows(MixedLeaves(rows.family, self._values[column]), rows.natural | shares)
+        return Rows(UnivariateAtomLeaves(rows.family, self._values[column]), rows.natural | shares)
 
     def draw(
         self,

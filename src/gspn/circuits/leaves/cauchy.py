@@ -14,8 +14,8 @@ from torch import Tensor
 
 from gspn.attributes import Attribute
 from gspn.circuits.leaves.contract import Natural
-from gspn.circuits.leaves.mixed import MixedLeaves
 from gspn.circuits.leaves.univariate import UnivariateLeaves
+from gspn.circuits.leaves.univariate_atoms import UnivariateAtomLeaves
 from gspn.errors import InputError
 
 _REACH = 4.0 ** torch.arange(-1, 18, dtype=torch.float64)
@@ -91,4 +91,4 @@ class CauchyLeaves(UnivariateLeaves):
 def heavy_tailed(attribute: Attribute, center: float, scale: float, atoms: Tensor | None = None) -> UnivariateLeaves:
     """A single leaf that holds nothing to be impossible: each of the atoms is as likely as anything elsewhere."""
     alone = CauchyLeaves(attribute, center, scale)
-    return alone if atoms is None else MixedLeaves(alone, atoms)
+    return alone if atoms is None else UnivariateAtomLeaves(alone, atoms)

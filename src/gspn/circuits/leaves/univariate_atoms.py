@@ -23,7 +23,7 @@ LOG_SHARES = "log_shares"
 _HALVINGS = 100
 
 
-class MixedLeaves(UnivariateLeaves):
+class UnivariateAtomLeaves(UnivariateLeaves):
     """Atoms at `values` [K], ascending, beside the leaves of `rest`; `natural` has shares [.., leaves, K + 1]."""
 
     def __init__(self, rest: UnivariateLeaves, values: Tensor) -> None:
