@@ -175,6 +175,12 @@ class AtomLeaves(Leaves):
         self.rest.prepare_estimates(self._apart(evidence)[1], weights, level=level, context=context)
 
     @torch.no_grad()
+    def copy_from_below(self, level: int) -> None:
+        self.rest.copy_from_below(level)
+        for shares in (self.raw_shares, self.usual):
+            shares[level] = shares[level - 1]
+
+    @torch.no_grad()
     def estimate(
         self,
         evidence: Evidence,
