@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from gspn.atoms import find_atoms
 from gspn.attributes import Continuous, Count
 from gspn.graphs import GraphDataset
 
@@ -32,6 +33,8 @@ class Candidate:
     seed: int = 0
     leaves: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Families of single attributes"""
+    atoms: tuple[tuple[str, tuple[float, ...]], ...] = field(default=(), repr=False)
+    """Values that repeat far too often for a density, by attribute"""
 
     def settings(self, num_edge_types: int) -> dict[str, Any]:
         """Arguments of `GSPN`."""
@@ -45,6 +48,7 @@ class Candidate:
             "covariance": self.covariance,
             "seed": self.seed,
             "leaves": dict(self.leaves) or None,
+            "atoms": {name: list(values) for name, values in self.atoms} or None,
             "start": "em",
             "epochs": 0,
             "prior": PRIOR,
@@ -66,12 +70,19 @@ class Candidate:
 PRIOR, GUARD = 1.0, 1e-3
 """Pseudo-observations of every state, and the weight of the heavy-tailed component of answers."""
 
-_STATES = {"quick": (1, 4, 10), "normal": (1, 2, 4, 8, 14, 20), "thorough": (1, 2, 3, 4, 6, 8, 11, 14, 20, 28)}
-_COVARIANCES = {
-    "quick": ("shrunk",),
-    "normal": ("shrunk", "tied", "diagonal"),
-    "thorough": ("shrunk", "tied", "diagonal", "low_rank"),
+_STATES = {
+    "quick": {"shrunk": (1, 4, 10)},
+    "normal": {"shrunk": (1, 4, 8, 16), "tied": (4, 12), "diagonal": (8, 20)},
+    "thorough": {
+        "shrunk": (1, 2, 3, 4, 6, 8, 12, 16, 24),
+        "tied": (2, 4, 8, 12, 20),
+        "diagonal": (4, 8, 12, 20, 30),
+        "low_rank": (2, 4, 8),
+    },
 }
+"""By structure of covariance, numbers of states"""
+_DISCRETE_STATES = {"quick": (1, 4, 12), "normal": (1, 2, 4, 8, 14, 20), "thorough": (1, 2, 4, 6, 8, 12, 16, 20, 30)}
+"""Where there is nothing to covary"""
 _CONTEXTS = {
     "quick": ("states", "neighbours"),
     "normal": ("states", "neighbours", "two_hops"),
@@ -86,26 +97,30 @@ MOST = {"quick": 3, "normal": 5, "thorough": 5}
 def without_edges(dataset: GraphDataset, effort: Effort, seed: int) -> list[Candidate]:
     """The first stage: mixtures of vertices."""
     rows, numbers = len(dataset.entries()), sum(isinstance(one, Continuous) for one in dataset.schema)
-    states = [number for number in _STATES[effort] if number == 1 or number * _ROWS_A_STATE <= rows]
-    structures = _COVARIANCES[effort] if numbers > 1 else ("diagonal",)
-    if numbers <= 3:
-        structures = tuple(name for name in structures if name != "low_rank")
+    sizes = _STATES[effort] if numbers > 1 else {"diagonal": _DISCRETE_STATES[effort]}
     families = tuple((one.name, "negative_binomial") for one in dataset.schema if isinstance(one, Count))
+    atoms = _atoms(dataset)
     return [
-        Candidate(number, structure, seed=seed, leaves=families)
-        for structure in structures
+        Candidate(number, structure, seed=seed, leaves=families, atoms=atoms)
+        for structure, states in sizes.items()
         for number in states
-        if number > 1 or structure == structures[0]
+        if (number == 1 or number * _ROWS_A_STATE <= rows) and (structure != "low_rank" or numbers > 3)
     ]
 
 
+def _atoms(dataset: GraphDataset) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    found = zip(dataset.schema, find_atoms(dataset.entries()), strict=True)
+    return tuple((one.name, values) for one, values in found if values and isinstance(one, Continuous))
+
+
 def with_edges(best: Sequence[Candidate], effort: Effort) -> list[Candidate]:
-    """The second stage: the best mixtures, and one of few states, told of their neighbours."""
-    contexts, found = _CONTEXTS[effort], []
-    for one in best:
-        fewer = sorted({one.num_states, min(one.num_states, 4), 1} if effort != "quick" else {one.num_states, 1})
-        for number in fewer:
-            for edges in contexts:
+    """The second stage: the best mixtures, told of their neighbours; the very best also with fewer states."""
+    found = []
+    for place, one in enumerate(best):
+        fewer = {1} if effort == "quick" else {1, 4}
+        sizes = {one.num_states} | ({number for number in fewer if number < one.num_states} if place == 0 else set())
+        for number in sorted(sizes):
+            for edges in _CONTEXTS[effort]:
                 if edges == "states" and number == 1:
                     continue  # a single state tells nothing
                 found.append(replace(one, num_states=number, edges=edges))
