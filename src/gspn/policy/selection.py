@@ -82,7 +82,7 @@ def select(
     folds = held_out(dataset, seed)
     if not folds:
         return _unjudged(dataset, effort, seed)
-    contest = _Contest(dataset, folds, notice)
+    contest = Contest(dataset, folds, notice)
     contest.enter(without_edges(dataset, effort, seed))
     if int(dataset.num_edges_per_graph().sum()):
         contest.enter(with_edges(contest.best(1 if effort == "quick" else 2), effort))
@@ -115,10 +115,10 @@ def fitted(dataset: GraphDataset, candidate: Candidate) -> GSPN:
     return model.fit(dataset, progress=False, keep_scores=False)
 
 
-class _Contest:
+class Contest:
     """Candidates that have learned from what is not held out, and their scores."""
 
-    def __init__(self, dataset: GraphDataset, folds: Sequence[Tensor], notice: Notice | None) -> None:
+    def __init__(self, dataset: GraphDataset, folds: Sequence[Tensor], notice: Notice | None = None) -> None:
         self.dataset, self.folds, self.notice = dataset, folds, notice
         self.training, self.truth = [with_missing(dataset, mask) for mask in folds], dataset.entries()
         self.widths = bin_widths(dataset.schema, self.truth)
@@ -184,10 +184,14 @@ class _Contest:
             total, reached = total + likelihoods[:, best], float(gains[best])
         return list(dict.fromkeys(taken))
 
+    def best_model(self) -> GSPN:
+        """That with the highest score, which learns on from all entries."""
+        self._require_candidates()
+        return self._learned_on(max(range(len(self.candidates)), key=lambda n: float(self.scores[n].mean())))
+
     def finish(self, most: int) -> Selection:
         """The stack of what was chosen; its models learn on from all entries."""
-        if not self.candidates:
-            raise GSPNError("none of the models that were tried could be learned from these data")
+        self._require_candidates()
         chosen, weights = self._weighed(self._chosen(most))
         loss = -float(_mixed([self.scores[n] for n in chosen], weights).mean())
         models = [self._learned_on(n) for n in chosen]
@@ -195,6 +199,10 @@ class _Contest:
         tried = [Tried(one, -float(self.scores[n].mean()), of.get(n, 0.0)) for n, one in enumerate(self.candidates)]
         tried += [Tried(one, float("nan")) for one in self.failed]
         return Selection(Stack(models, weights.tolist()), tuple(tried), loss, len(self.scores[0]))
+
+    def _require_candidates(self) -> None:
+        if not self.candidates:
+            raise GSPNError("none of the models that were tried could be learned from these data")
 
     def _weighed(self, chosen: list[int]) -> tuple[list[int], Tensor]:
         while True:
