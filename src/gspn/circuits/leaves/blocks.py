@@ -47,6 +47,12 @@ class Patterns(NamedTuple):
         """A pattern for each row, for covariances that differ from row to row."""
         return Patterns(self.known[self.of_row], torch.arange(len(self.of_row), device=self.of_row.device))
 
+    def sorted_rows(self) -> tuple[Array, Array, Array]:
+        """For compiled loops: the rows sorted by pattern, where each pattern's begin, and what is known of it."""
+        order = torch.argsort(self.of_row, stable=True).numpy()
+        start = np.concatenate([[0], np.cumsum(np.bincount(self.of_row.numpy(), minlength=len(self.known)))])
+        return order, start, self.known.numpy()
+
 
 class Solved(NamedTuple):
     log_density: Tensor
@@ -117,7 +123,7 @@ def conditional_scatter(covariance: Tensor, patterns: Patterns, mass: Tensor) ->
 
     Compiled and without gradients: for estimates.
     """
-    found: Array = _scatter(_doubles(covariance), patterns.known.cpu().numpy(), _doubles(mass))
+    found: Array = _scatter(doubles(covariance), patterns.known.cpu().numpy(), doubles(mass))
     return torch.from_numpy(found).to(covariance)
 
 
@@ -130,10 +136,8 @@ class _Solve(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor | None]:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(residual, covariance)
-        order = torch.argsort(patterns.of_row, stable=True).numpy()
-        start = np.concatenate([[0], np.cumsum(np.bincount(patterns.of_row.numpy(), minlength=len(patterns.known)))])
-        ctx.rows = order, start, patterns.known.numpy()
-        r, sigma = _doubles(residual), _doubles(covariance)
+        ctx.rows = patterns.sorted_rows()
+        r, sigma = doubles(residual), doubles(covariance)
         log_density, white, factor = _upward(r, sigma, *ctx.rows)
         ctx.white, ctx.factor = white, factor
         found = torch.from_numpy(log_density).to(residual.dtype)
@@ -146,8 +150,8 @@ class _Solve(torch.autograd.Function):
     def backward(ctx: Any, of_density: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
         residual, covariance = ctx.saved_tensors
         size = ctx.white.shape
-        by_density = np.zeros(size[:3]) if of_density is None else _doubles(of_density)
-        by_rows = np.zeros((0, 0, 0, 0)) if of_rows is None else _doubles(of_rows)
+        by_density = np.zeros(size[:3]) if of_density is None else doubles(of_density)
+        by_rows = np.zeros((0, 0, 0, 0)) if of_rows is None else doubles(of_rows)
         order, start, known = ctx.rows
         of_residual, of_covariance = _downward(
             ctx.white, ctx.factor, order, start, known, by_density, by_rows, covariance.shape[1]
@@ -160,9 +164,64 @@ class _Solve(torch.autograd.Function):
         )
 
 
-def _doubles(value: Tensor) -> Array:
+def doubles(value: Tensor) -> Array:
     """In double precision: single would lose digits in the factors, and there is little to gain."""
     return value.detach().cpu().double().contiguous().numpy()
+
+
+@compiled
+def places(known: Any, place: Any) -> Any:
+    """Put the columns of known entries into `place`; gives their number."""
+    count = 0
+    for j in range(len(known)):
+        if known[j]:
+            place[count] = j
+            count += 1
+    return count
+
+
+@compiled
+def invert_factor(sigma: Any, place: Any, count: Any, lower: Any, inverse: Any) -> Any:
+    """Put the inverse Cholesky factor of a sub-block of Σ into `inverse`; gives the log-determinant of the block."""
+    log_det = 0.0
+    for i in range(count):
+        for j in range(i + 1):
+            total = sigma[place[i], place[j]]
+            for h in range(j):
+                total -= lower[i, h] * lower[j, h]
+            if i == j:
+                lower[i, i] = math.sqrt(total)
+                log_det += math.log(total)
+            else:
+                lower[i, j] = total / lower[j, j]
+    for i in range(count):
+        inverse[i, i] = 1 / lower[i, i]
+        for j in range(i):
+            total = 0.0
+            for h in range(j, i):
+                total -= lower[i, h] * inverse[h, j]
+            inverse[i, j] = total / lower[i, i]
+    return log_det
+
+
+@compiled
+def add_covariance_gradient(target: Any, gram: Any, inverse: Any, place: Any, count: Any, half: Any) -> None:
+    """Add Fᵀ G F to the gradient of Σ, of G [count, count] the lower triangle; `half` is room to work in."""
+    for i in range(count):
+        for j in range(i):
+            gram[j, i] = gram[i, j]
+    for i in range(count):  # half = G F
+        for j in range(count):
+            value = 0.0
+            for h in range(j, count):
+                value += gram[i, h] * inverse[h, j]
+            half[i, j] = value
+    for i in range(count):
+        for j in range(count):
+            value = 0.0
+            for h in range(i, count):
+                value += inverse[h, i] * half[h, j]
+            target[place[i], place[j]] += value
 
 
 @compiled
@@ -179,31 +238,10 @@ def _upward(residual: Any, covariance: Any, order: Any, start: Any, known: Any) 
     place, lower = np.empty(width, np.int64), np.empty((width, width))
     for a in range(stacks):
         for p in range(len(known)):
-            count = 0
-            for j in range(width):
-                if known[p, j]:
-                    place[count] = j
-                    count += 1
+            count = places(known[p], place)
             for k in range(own_leaves):
                 sigma, inverse = covariance[a, p if own_rows > 1 else 0, k], factor[a, p, k]
-                log_det = 0.0
-                for i in range(count):
-                    for j in range(i + 1):
-                        total = sigma[place[i], place[j]]
-                        for h in range(j):
-                            total -= lower[i, h] * lower[j, h]
-                        if i == j:
-                            lower[i, i] = math.sqrt(total)
-                            log_det += math.log(total)
-                        else:
-                            lower[i, j] = total / lower[j, j]
-                for i in range(count):
-                    inverse[i, i] = 1 / lower[i, i]
-                    for j in range(i):
-                        total = 0.0
-                        for h in range(j, i):
-                            total -= lower[i, h] * inverse[h, j]
-                        inverse[i, j] = total / lower[i, i]
+                log_det = invert_factor(sigma, place, count, lower, inverse)
                 constant = log_det + count * _LOG_2PI
                 for n in range(start[p], start[p + 1]):
                     row = order[n]
@@ -228,11 +266,7 @@ def _turn(white: Any, factor: Any, order: Any, start: Any, known: Any) -> Any:
     place = np.empty(width, np.int64)
     for a in range(stacks):
         for p in range(len(known)):
-            count = 0
-            for j in range(width):
-                if known[p, j]:
-                    place[count] = j
-                    count += 1
+            count = places(known[p], place)
             for n in range(start[p], start[p + 1]):
                 row = order[n]
                 for m in range(leaves):
@@ -261,11 +295,7 @@ def _downward(
     q = np.empty(width)
     for a in range(stacks):
         for p in range(len(known)):
-            count = 0
-            for j in range(width):
-                if known[p, j]:
-                    place[count] = j
-                    count += 1
+            count = places(known[p], place)
             for k in range(own_leaves):
                 inverse, total = factor[a, p, k], 0.0
                 gram[:count, :count] = 0.0
@@ -286,21 +316,9 @@ def _downward(
                                 gram[i, j] += 0.5 * (w * y[i] * y[j] - q[i] * y[j] - y[i] * q[j])
                 for i in range(count):
                     gram[i, i] -= 0.5 * total
-                    for j in range(i):
-                        gram[j, i] = gram[i, j]
-                for i in range(count):  # half = gram · F
-                    for j in range(count):
-                        value = 0.0
-                        for h in range(j, count):
-                            value += gram[i, h] * inverse[h, j]
-                        half[i, j] = value
-                target = of_covariance[a, p if own_rows > 1 else 0, k]
-                for i in range(count):
-                    for j in range(count):
-                        value = 0.0
-                        for h in range(i, count):
-                            value += inverse[h, i] * half[h, j]
-                        target[place[i], place[j]] += value
+                add_covariance_gradient(
+                    of_covariance[a, p if own_rows > 1 else 0, k], gram, inverse, place, count, half
+                )
     return of_residual, of_covariance
 
 
