@@ -86,10 +86,9 @@ class CorrelatedGaussianLeaves(Leaves):
         unit = torch.where(known, self.spread.log().to(x), 0.0).sum(1)
         mean, shift = natural["mean"], self._shift(natural, context)
         if covariance.shape[1:3] == (1, 1) and (shift is None or shift.shape[1] == 1):
-            rows = x if shift is None else torch.where(known, x - shift[:, 0], 0.0)
+            rows = x if shift is None else x - shift[:, 0]
             return shared_log_density(rows, mean, covariance[:, 0, 0], patterns) - unit[:, None]
-        residual = torch.where(known[:, None], x[:, None] - self._location(natural, context), 0.0)
-        return log_density(residual, covariance, patterns) - unit[:, None]
+        return log_density(x, self._location(natural, context), covariance, patterns) - unit[:, None]
 
     def _given(self, natural: Natural, evidence: Evidence, context: Context | None) -> tuple[Tensor, Patterns, Tensor]:
         """Rows [n, d] in units of the data, 0 where unknown; their patterns, and covariances [levels, 1 or n, K, d, d].
@@ -127,8 +126,7 @@ class CorrelatedGaussianLeaves(Leaves):
         """[n, leaves, d] rows in units of the data: known entries as they are, others as expected by each leaf."""
         x, patterns, covariance = self._given(natural, evidence, context)
         known, location = patterns.known[patterns.of_row][:, None], self._location(natural, context)
-        residual = torch.where(known, x[:, None] - location, 0.0)
-        solved = solve(residual, covariance, patterns).rows
+        solved = solve(x, location, covariance, patterns).rows
         expected = location + (covariance @ solved.unsqueeze(-1)).squeeze(-1)
         return torch.where(known, x[:, None].to(expected.dtype), expected)[0]
 

@@ -100,9 +100,9 @@ def _completed(level: Level, x: Tensor, weights: Tensor, received: Tensor) -> tu
         location = location + torch.einsum("nc,kdc->nkd", received, level.slope)
     patterns, covariance = Patterns.of(x), level.covariance
     known = patterns.known[patterns.of_row][:, None]
-    residual = torch.where(known, x.nan_to_num(0.0)[:, None] - location, 0.0)
-    solved = solve(residual[None], covariance[None, None], patterns).rows[0]
-    rows = torch.where(known, x.nan_to_num(0.0)[:, None], location + torch.einsum("kde,nke->nkd", covariance, solved))
+    x = x.nan_to_num(0.0)
+    solved = solve(x, location[None], covariance[None, None], patterns).rows[0]
+    rows = torch.where(known, x[:, None], location + torch.einsum("kde,nke->nkd", covariance, solved))
     mass = weights.new_zeros(len(patterns.known), weights.shape[1]).index_add(0, patterns.of_row, weights)
     return rows, conditional_scatter(covariance, patterns, mass)
 

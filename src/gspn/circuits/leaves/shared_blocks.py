@@ -27,11 +27,9 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 def shared_log_density(x: Tensor, mean: Tensor, covariance: Tensor, patterns: Patterns) -> Tensor:
-    """[A, n, M] log-densities of rows [n, d], 0 where unknown, under means [A, M, d] and covariances [A, d, d]."""
+    """[A, n, M] log-densities of rows [n, d] under means [A, M, d] and covariances [A, d, d]."""
     if prefers_plain_torch(x, mean, covariance):
-        known = patterns.known[patterns.of_row][:, None]
-        residual = torch.where(known, x[:, None] - mean.unsqueeze(1), 0.0)
-        return solve_plainly(residual, covariance[:, None, None], patterns).log_density
+        return solve_plainly(x, mean.unsqueeze(1), covariance[:, None, None], patterns).log_density
     function: Any = _Density.apply
     found: Tensor = function(x, mean, covariance, patterns)
     return found
@@ -50,8 +48,8 @@ class _Density(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_density: Tensor) -> tuple[Tensor | None, ...]:
-        order, start, known = ctx.rows
-        found = _downward(*ctx.whitened, order, start, known, doubles(of_density))
+        (rows, means, factor), (order, start, known) = ctx.whitened, ctx.rows
+        found = _downward(rows, means, factor, order, start, known, doubles(of_density))
         given = zip(found, ctx.saved_tensors, strict=True)
         return (*(torch.from_numpy(gradient).to(like.dtype) for gradient, like in given), None)
 
