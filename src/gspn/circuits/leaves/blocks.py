@@ -119,15 +119,6 @@ def conditional_covariances(covariance: Tensor, patterns: Patterns) -> Tensor:
     return (covariance - explained.mT @ explained) * both
 
 
-def conditional_scatter(covariance: Tensor, patterns: Patterns, mass: Tensor) -> Tensor:
-    """[K, d, d] conditional covariances of [K, d, d], added up over the patterns with mass [U, K].
-
-    Compiled and without gradients: for estimates.
-    """
-    found: Array = _scatter(doubles(covariance), patterns.known.cpu().numpy(), doubles(mass))
-    return torch.from_numpy(found).to(covariance)
-
-
 class _Solve(torch.autograd.Function):
     """(rows, locations, covariances) → log-densities, solved rows."""
 
@@ -329,46 +320,3 @@ def _downward(
                     of_covariance[a, p if own_rows > 1 else 0, k], gram, inverse, place, count, half
                 )
     return of_x, of_location, of_covariance
-
-
-@compiled
-def _scatter(covariance: Any, known: Any, mass: Any) -> Any:
-    leaves, width = covariance.shape[:2]
-    total = np.zeros((leaves, width, width))
-    place, gaps, lower = np.empty(width, np.int64), np.empty(width, np.int64), np.empty((width, width))
-    explained = np.empty((width, width))
-    for p in range(len(known)):
-        count, unknown = 0, 0
-        for j in range(width):
-            if known[p, j]:
-                place[count] = j
-                count += 1
-            else:
-                gaps[unknown] = j
-                unknown += 1
-        if unknown == 0:
-            continue
-        for k in range(leaves):
-            weight, sigma, own = mass[p, k], covariance[k], total[k]
-            if weight == 0.0:
-                continue
-            for i in range(count):
-                for j in range(i + 1):
-                    value = sigma[place[i], place[j]]
-                    for h in range(j):
-                        value -= lower[i, h] * lower[j, h]
-                    lower[i, j] = math.sqrt(value) if i == j else value / lower[j, j]
-                for j in range(unknown):  # L⁻¹ Σ_OM, row after row
-                    value = sigma[place[i], gaps[j]]
-                    for h in range(i):
-                        value -= lower[i, h] * explained[h, j]
-                    explained[i, j] = value / lower[i, i]
-            for i in range(unknown):
-                for j in range(i + 1):
-                    value = sigma[gaps[i], gaps[j]]
-                    for h in range(count):
-                        value -= explained[h, i] * explained[h, j]
-                    own[gaps[i], gaps[j]] += weight * value
-                    if i != j:
-                        own[gaps[j], gaps[i]] += weight * value
-    return total
