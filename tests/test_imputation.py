@@ -70,6 +70,11 @@ def fitted() -> TableImputer:
     return TableImputer(**SMALL).fit(*draw_tables(), progress=False)
 
 
+def model_of(imputer: TableImputer) -> GSPN:
+    assert isinstance(imputer.model_, GSPN)
+    return imputer.model_
+
+
 def packed(imputer: TableImputer, nodes: Any, edges: Any) -> gspn.GraphDataset:
     return gspn.from_tables(
         nodes,
@@ -180,12 +185,12 @@ def test_rows_may_come_in_any_order(fitted: TableImputer) -> None:
 
 
 def test_new_rows_and_graphs_need_no_training(fitted: TableImputer) -> None:
-    before = {name: value.clone() for name, value in fitted.model_.state_dict().items()}
+    before = {name: value.clone() for name, value in model_of(fitted).state_dict().items()}
     nodes, edges = draw_tables(seed=7, rows=40, graphs=5)
     assert not fitted.transform(nodes, edges).isna().any(axis=None)
     alone = nodes.drop(columns="note").iloc[:1]  # no edges, and nothing left to ignore
     assert not fitted.transform(alone).isna().any(axis=None)
-    assert all(torch.equal(value, before[name]) for name, value in fitted.model_.state_dict().items())
+    assert all(torch.equal(value, before[name]) for name, value in model_of(fitted).state_dict().items())
 
 
 def test_neighbours_tell_what_is_missing() -> None:
@@ -278,10 +283,8 @@ def test_scikit_learn_manners(fitted: TableImputer) -> None:
     pd.testing.assert_frame_equal(again.transform(nodes, edges), fitted.transform(nodes, edges), check_exact=True)
     assert again.feature_names_in_.tolist() == list(ATTRIBUTES)
     assert again.model_.objective == "masked"
-    assert (
-        TableImputer(**SMALL, arguments={"shortcut": "mean"}).fit(nodes, edges, progress=False).model_.shortcut
-        == "mean"
-    )
+    of_shortcut = TableImputer(**SMALL, arguments={"shortcut": "mean"}).fit(nodes, edges, progress=False)
+    assert model_of(of_shortcut).shortcut == "mean"
 
 
 @pytest.mark.parametrize(
@@ -325,9 +328,9 @@ def test_refusals_of_arguments(arguments: dict[str, Any], message: str) -> None:
 def test_a_column_of_integers_that_cannot_hold_the_value() -> None:
     nodes = pd.DataFrame(OTHERS, index=[0, 1]).assign(size=pd.array([100, None], dtype="UInt8"))
     imputer = imputer_of(ONE)
-    parameters = imputer.model_.get_parameters()
+    parameters = model_of(imputer).get_parameters()
     parameters["leaves"]["size"]["mean"][:] = -7.0
-    imputer.model_.set_parameters(parameters)
+    model_of(imputer).set_parameters(parameters)
     with pytest.raises(InputError, match="column 'size' of type UInt8 cannot hold what is filled in, such as -7"):
         imputer.transform(nodes)
 
@@ -385,7 +388,7 @@ def test_impute_draws_from_its_generator() -> None:
 
 def test_refusals_of_impute() -> None:
     model = random_model(EVERY_KIND)
-    with pytest.raises(InputError, match="model must be a GSPN, got 'model'"):
+    with pytest.raises(InputError, match="model must be a GSPN or a Stack, got 'model'"):
         Impute("model")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="how must be one of"):
         Impute(model, how="median")

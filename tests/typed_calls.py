@@ -18,7 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, Dataset
 
 import gspn
-from gspn import GSPN, DeepSets, GraphDataset, Impute, Schema, Shards, StoredGraph, SupervisedGSPN, TableImputer
+from gspn import GSPN, DeepSets, GraphDataset, Impute, Schema, Shards, Stack, StoredGraph, SupervisedGSPN, TableImputer
 from gspn.attributes import Attribute, FloatArray
 from gspn.baselines import FeatureImputer, GraphEmbedder, Mixture
 from gspn.baselines.layerwise import Layerwise
@@ -151,7 +151,8 @@ def fitting_and_files(model: GSPN, graphs: list[Data], folder: Path) -> None:
     is_a(assert_type(model.get_parameters(), dict[str, Any]), dict)
     is_a(assert_type(model.set_parameters(model.get_parameters()), GSPN), GSPN)
     model.save(folder / "model")
-    is_a(assert_type(gspn.load(folder / "model"), GSPN), GSPN)
+    is_a(assert_type(gspn.load(folder / "model"), GSPN | Stack), GSPN)
+    is_a(assert_type(gspn.load(folder / "model", GSPN), GSPN), GSPN)
     graph = graphs[0]
     stored = gspn.store_graph(folder / "graph", graph.x, graph.edge_index, model.schema, progress=False)
     is_a(assert_type(stored, StoredGraph), StoredGraph)

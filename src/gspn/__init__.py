@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gspn.models.gspn import GSPN
     from gspn.models.loading import load
     from gspn.models.shards import Shards
+    from gspn.models.stack import Stack
     from gspn.models.supervised import SupervisedGSPN
     from gspn.predictors import DeepSets
 
@@ -39,6 +40,7 @@ _HOMES = {
     "Impute": "gspn.imputation",
     "Schema": "gspn.attributes",
     "Shards": "gspn.models.shards",
+    "Stack": "gspn.models.stack",
     "StoredGraph": "gspn.graphs.stored",
     "SupervisedGSPN": "gspn.models.supervised",
     "TableImputer": "gspn.imputation",
@@ -70,6 +72,7 @@ __all__ = [
     "Impute",
     "Schema",
     "Shards",
+    "Stack",
     "StoredGraph",
     "SupervisedGSPN",
     "TableImputer",

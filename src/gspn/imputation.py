@@ -31,6 +31,7 @@ from gspn.errors import InputError, NotFittedError
 from gspn.graphs import GraphDataset
 from gspn.models.arguments import check_choice
 from gspn.models.gspn import GSPN
+from gspn.models.stack import Stack
 from gspn.queries.chunks import chunk_size
 from gspn.queries.missing import HOW, gaps_of
 
@@ -46,9 +47,9 @@ class Impute(BaseTransform):
     attributes, the mode of the others), "mode" or "sample", which draws from `generator` and differs at every call.
     """
 
-    def __init__(self, model: GSPN, how: str = "mean", generator: torch.Generator | None = None) -> None:
-        if not isinstance(model, GSPN):
-            raise InputError(f"model must be a GSPN, got {shorten(model)}")
+    def __init__(self, model: GSPN | Stack, how: str = "mean", generator: torch.Generator | None = None) -> None:
+        if not isinstance(model, GSPN | Stack):
+            raise InputError(f"model must be a GSPN or a Stack, got {shorten(model)}")
         check_choice("how", how, HOW)
         self.model, self.how, self.generator = model, how, generator
 
@@ -171,7 +172,7 @@ class TableImputer(BaseEstimator):
     @classmethod
     def with_model(
         cls,
-        model: GSPN,
+        model: GSPN | Stack,
         edge_types: Sequence[Any] | None = None,
         *,
         whole_numbers: Sequence[str] = (),
@@ -182,8 +183,8 @@ class TableImputer(BaseEstimator):
         `edge_types` is what the model's edge types are called, by code; `whole_numbers` names continuous attributes
         that are filled with whole numbers whatever the type of their column.
         """
-        if not isinstance(model, GSPN):
-            raise InputError(f"model must be a GSPN, got {shorten(model)}")
+        if not isinstance(model, GSPN | Stack):
+            raise InputError(f"model must be a GSPN or a Stack, got {shorten(model)}")
         imputer = cls(model.schema, edge_types=edge_types, **arguments)
         imputer._take(model, edge_types, tuple(whole_numbers))
         return imputer
@@ -197,7 +198,7 @@ class TableImputer(BaseEstimator):
         self._take(model, dataset.edge_types, whole_numbers(dataset))
         return self
 
-    def _take(self, model: GSPN, edge_types: Sequence[Any] | None, whole: tuple[str, ...]) -> None:
+    def _take(self, model: GSPN | Stack, edge_types: Sequence[Any] | None, whole: tuple[str, ...]) -> None:
         self.model_, self.schema_, self.edge_types_ = model, model.schema, edge_types
         self.whole_numbers_ = whole
         self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
@@ -339,16 +340,16 @@ def whole_numbers(dataset: GraphDataset) -> tuple[str, ...]:
     )
 
 
-def _spreads(model: GSPN, dataset: GraphDataset, x: Tensor, level: float) -> dict[str, NDArray[Any]]:
+def _spreads(model: GSPN | Stack, dataset: GraphDataset, x: Tensor, level: float) -> dict[str, NDArray[Any]]:
     """[N, d] of every filled entry of x [N, d] the standard deviation, probability and interval, NaN for none, and
     the likely values, None for none."""
     found: dict[str, NDArray[Any]] = {name: np.full(x.shape, np.nan) for name in _SPREAD}
     found["likely"] = np.full(x.shape, None, dtype=object)
     first = 0
-    for batch in dataset.chunks(chunk_size(model.hierarchy)):
+    for batch in dataset.chunks(chunk_size(model.answering)):
         missing = ~batch.observed
         vertices = missing.any(1).nonzero().squeeze(1)
-        given = gaps_of(model.hierarchy, batch, vertices)
+        given = gaps_of(model.answering, batch, vertices)
         for column, gaps, distribution in distributions(given, missing[vertices]):
             row = (first + vertices[gaps]).numpy()
             if distribution.attribute.kind != "continuous":

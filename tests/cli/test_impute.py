@@ -101,3 +101,23 @@ def test_columns_of_uncertainty_do_not_hide_others(run: Run, tmp_path: Path) -> 
     assert "column 'age_sd' already" in result.stderr
     assert not (tmp_path / "d.csv").exists()
     run("impute", tmp_path / "n.csv", "-o", tmp_path / "d.csv", "--plain", *SMALL)
+
+
+def test_a_saved_stack_is_a_model(run: Run, files: Path, people_model: Path, tmp_path: Path) -> None:
+    """It fills tables and scores; what only one model has, it refuses."""
+    import gspn
+
+    model, stack = gspn.load(people_model, gspn.GSPN), tmp_path / "stack"
+    gspn.Stack([model, model]).save(stack)
+    (stack / "reading.json").write_text((people_model / "reading.json").read_text())
+    tables = (files / "nodes.csv", files / "typed.csv")
+    for name, folder in (("one", people_model), ("two", stack)):
+        run("impute", *tables, "--model", folder, "-o", tmp_path / f"{name}.csv")
+        run("score", *tables, "-m", folder, "-o", tmp_path / f"{name}-scores.csv")
+    for ending in (".csv", "-scores.csv"):
+        one, two = (pd.read_csv(tmp_path / f"{name}{ending}") for name in ("one", "two"))
+        ranks = [column for column in one.columns if "rank" in column]  # of which the stack has none
+        pd.testing.assert_frame_equal(one.drop(columns=ranks), two, rtol=1e-5)
+    result = run("embed", *tables, "-m", stack, code=2)
+    assert "is a stack of models, which has no embeddings" in result.stderr
+    assert "without a target" in run("predict", *tables, "-m", stack, code=2).stderr

@@ -38,7 +38,7 @@ def test_fit_reads_saved_data_and_named_datasets(run: Run, files: Path, tmp_path
     given = files / source if source.endswith(".pt") else source
     features = [] if source.endswith(".pt") else ["--features", "element", "--option", "target=rings"]
     run("fit", given, *features, "-o", tmp_path / "m", "--layers", "1", "--states", "2", "--epochs", "1", "--quiet")
-    assert gspn.load(tmp_path / "m").num_states == 2
+    assert gspn.load(tmp_path / "m", gspn.GSPN).num_states == 2
 
 
 def test_embeddings_of_vertices_and_graphs(run: Run, files: Path, drug_model: Path, tmp_path: Path) -> None:

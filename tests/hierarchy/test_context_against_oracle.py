@@ -106,6 +106,26 @@ def test_moments_are_those_of_the_oracles_density(seed: int) -> None:
         assert density @ (places - center) ** 2 == pytest.approx(scale**2, rel=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(0, CASES, 20))
+def test_marginals_are_integrals(seed: int) -> None:
+    """Over one attribute of a joint, by trapezoids: exact to many digits for what falls off like a Gaussian."""
+    case = make_case(seed)
+    one, two = [a.name for a in case.model.schema if isinstance(a, Continuous)][:2]
+    joint, n = case.model.conditional(case.data, [one, two]), len(case.graph.x)
+    first, other = joint.marginal(one), joint.marginal(two)
+    places = first.mean + 0.7 * first.variance.sqrt()
+    reach = 25 * other.variance.sqrt()  # given an unlikely value, a state that is far away may be the likely one
+    steps = torch.linspace(-1.0, 1.0, 2001, dtype=torch.float64)
+    density, mass = torch.zeros(n, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
+    for step in steps:
+        at = other.mean + step * reach
+        density += joint.log_prob(torch.stack([places, at], dim=1)).exp()
+        mass += other.log_prob(at).exp()
+    width = (steps[1] - steps[0]) * reach
+    torch.testing.assert_close(density * width, first.log_prob(places).exp(), rtol=TOLERANCE, atol=TOLERANCE)
+    torch.testing.assert_close(mass * width, torch.ones(n, dtype=torch.float64), rtol=TOLERANCE, atol=TOLERANCE)
+
+
 @pytest.mark.parametrize("seed", range(0, CASES, 6))
 def test_guarded_answers_agree(seed: int) -> None:
     """Answers have one more component; likelihoods and posteriors do not."""

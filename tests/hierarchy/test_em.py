@@ -195,6 +195,31 @@ def test_a_run_that_diverges_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> N
         model().fit(graph(), progress=False)
 
 
+def test_a_level_that_diverges_is_begun_anew_from_another_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where solving fails, which is an error of torch's."""
+    tries = []
+    learn = em.learn_level
+
+    def first_fails(*arguments: Any) -> float:
+        tries.append(arguments[0].raw_prior.detach().clone())
+        if len(tries) == 1:
+            raise gspn.GSPNError("diverged")
+        return learn(*arguments)
+
+    monkeypatch.setattr("gspn.models.expectation_maximisation.learn_level", first_fails)
+    fitted = model(covariance="full").fit(graph(), progress=False, keep_scores=False)
+    assert len(tries) == 2
+    assert not torch.equal(*tries)
+    assert {record["level"] for record in fitted.em_history_} == {0, 1}
+
+    def cannot(*_: Any, **__: Any) -> None:
+        raise torch.linalg.LinAlgError("not positive definite")  # type: ignore[attr-defined]
+
+    monkeypatch.setattr("gspn.circuits.leaves.CorrelatedGaussianLeaves.estimate", cannot)
+    with pytest.raises(gspn.GSPNError, match=r"level 0 has diverged.*not positive definite"):
+        model(covariance="full").fit(graph(), progress=False)
+
+
 def test_same_seed_same_bits_and_dtype_is_kept() -> None:
     found = [model(covariance="shrunk", context="neighbours", seed=3).fit(graph(), progress=False) for _ in range(2)]
     states = [one.hierarchy.state_dict() for one in found]

@@ -71,7 +71,7 @@ def test_saved_model_comes_back(variant: str, dtype: torch.dtype, tmp_path: Path
     model = make(**VARIANTS[variant]).to(dtype).fit(GRAPHS, validation=HELD_OUT)
     model.save(tmp_path / "new" / "folder")
     before = torch.get_rng_state()
-    loaded = gspn.load(str(tmp_path / "new" / "folder"))
+    loaded = gspn.load(str(tmp_path / "new" / "folder"), GSPN)
     assert torch.equal(torch.get_rng_state(), before)
     assert same(loaded, model)
     assert settings(loaded) == settings(model)
@@ -88,7 +88,7 @@ def test_saved_model_comes_back(variant: str, dtype: torch.dtype, tmp_path: Path
 def test_unfitted_model_comes_back_unfitted(variant: str, tmp_path: Path) -> None:
     model = make(**VARIANTS[variant])
     model.save(tmp_path)
-    loaded = gspn.load(tmp_path)
+    loaded = gspn.load(tmp_path, GSPN)
     assert same(loaded, model)
     with pytest.raises(NotFittedError):
         loaded.embed(GRAPHS)
@@ -100,7 +100,7 @@ def test_categories_and_names_of_every_type_come_back(tmp_path: Path) -> None:
     data = Data(x=torch.tensor([[0.0, 1.0], [5.0, 0.0], [torch.nan, 1.0]]), edge_index=torch.tensor([[0], [1]]))
     model = GSPN(schema, num_layers=2, num_states=2, epochs=1).fit(data)
     model.save(tmp_path)
-    loaded = gspn.load(tmp_path)
+    loaded = gspn.load(tmp_path, GSPN)
     assert loaded.schema == schema
     assert list(map(type, loaded.schema["Größe / size"].categories)) == [str, str, str, int, float, bool]  # type: ignore[union-attr]
     assert same(loaded, model)
@@ -188,7 +188,7 @@ def save_until(model: GSPN, folder: Path, moment: int) -> bool:
 
 def which(folder: Path, models: dict[str, GSPN]) -> str:
     """The name of the model that the folder holds, complete."""
-    loaded = gspn.load(folder)
+    loaded = gspn.load(folder, GSPN)
     found = [name for name, model in models.items() if same(loaded, model) and settings(loaded) == settings(model)]
     assert len(found) == 1, "a mixture"
     return found[0]

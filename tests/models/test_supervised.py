@@ -114,6 +114,18 @@ def test_learns_what_is_planted(target: Attribute, head: str, pooling: str) -> N
     assert surprise < -blind.log_prob(HELD_OUT, HELD_OUT_LABELS[target.name]).mean().item() - 0.2
 
 
+def test_a_start_by_em_starts_the_readout_too() -> None:
+    """Its leaves from the labels, as with any other start, whatever it was before."""
+    found = []
+    for seed in (1, 2):
+        model = make(ENERGY, start="em", epochs=0, seed=seed).fit(GRAPHS, LABELS["energy"])
+        model.fit(GRAPHS, LABELS["energy"], seed=3)
+        found.append(model.get_parameters()["readout"]["leaves"]["energy"]["mean"])
+        assert float(found[-1].min()) > min(LABELS["energy"])
+        assert float(found[-1].max()) < max(LABELS["energy"])
+    assert torch.equal(*found)
+
+
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 def test_learns_several_targets_from_few_labels_of_each(pooling: str) -> None:
     model = make(SEVERAL, pooling=pooling).fit(GRAPHS, with_gaps(LABELS, 0.4))

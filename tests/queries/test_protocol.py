@@ -5,8 +5,7 @@ What a mixture of models must say follows from its members' answers with pencil 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,13 +14,9 @@ from small_graphs import EVERY_KIND, draw_graph
 from small_models import TEMPLATES, random_model, template
 from torch import Tensor
 
-from gspn.attributes import Attribute, Schema
-from gspn.circuits.components import Components
 from gspn.circuits.distributions import Mixture
-from gspn.circuits.evidence import Evidence
-from gspn.circuits.given import Roots
 from gspn.graphs.batch import Batch
-from gspn.hierarchy import Hierarchy
+from gspn.hierarchy.stacked import Stacked
 from gspn.queries.conditional import conditional, conditional_of_one
 from gspn.queries.contract import Answering
 from gspn.queries.likelihood import sampled_log_probs
@@ -30,121 +25,21 @@ from gspn.queries.pseudo_gibbs import pseudo_gibbs
 from gspn.queries.scoring import score_entries, totals
 from gspn.queries.what_if import what_if, what_if_all
 
-LOG_WEIGHTS = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
+WEIGHTS = (0.3, 0.7)
+LOG_WEIGHTS = torch.tensor(WEIGHTS, dtype=torch.float64).log()
 COLUMNS = {name: column for column, name in enumerate(EVERY_KIND.names)}
-
-
-@dataclass(frozen=True, eq=False)
-class TwoRoots:
-    """Σ w_m P_m, row by row, with log-weights [n, 2] that change only where an answer is conditioned further."""
-
-    members: tuple[Roots, Roots]
-    log_weights: Tensor
-
-    @property
-    def attributes(self) -> tuple[Attribute, ...]:
-        return self.members[0].attributes
-
-    @property
-    def evidence(self) -> Evidence:
-        return self.members[0].evidence
-
-    @property
-    def numbers_per_row(self) -> int:
-        return sum(member.numbers_per_row for member in self.members)
-
-    def __len__(self) -> int:
-        return len(self.members[0])
-
-    def __getitem__(self, rows: slice | Tensor) -> Roots:
-        return TwoRoots((self.members[0][rows], self.members[1][rows]), self.log_weights[rows])
-
-    def having(self, evidence: Evidence) -> Roots:
-        return TwoRoots((self.members[0].having(evidence), self.members[1].having(evidence)), self.log_weights)
-
-    def given(self, evidence: Evidence) -> Roots:
-        seen = torch.stack([member.log_prob(evidence) for member in self.members], dim=-1)
-        one, other = (member.given(evidence) for member in self.members)
-        return TwoRoots((one, other), torch.log_softmax(self.log_weights + seen, dim=-1))
-
-    def log_value(self) -> Tensor:
-        return mixed([member.log_value() for member in self.members], self.log_weights)
-
-    def log_prob(self, evidence: Evidence) -> Tensor:
-        return mixed([member.log_prob(evidence) for member in self.members], self.log_weights)
-
-    def components(self, columns: Sequence[int]) -> list[tuple[Components, Tensor]]:
-        found = [member.components(columns) for member in self.members]
-        return [
-            (
-                Components([*one.parts, *other.parts]),
-                torch.cat([of_one + self.log_weights[:, :1], of_other + self.log_weights[:, 1:]], dim=-1),
-            )
-            for (one, of_one), (other, of_other) in zip(*found, strict=True)
-        ]
-
-    def draw(self, wanted: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        second = torch.rand(len(self), 1, generator=generator) < self.log_weights[:, 1:].exp()
-        one, other = (member.draw(wanted, generator) for member in self.members)
-        return torch.where(second, other, one)
-
-
-@dataclass(frozen=True, eq=False)
-class TwoModels:
-    """Two hierarchies over the same schema."""
-
-    members: tuple[Hierarchy, Hierarchy]
-
-    @property
-    def schema(self) -> Schema:
-        return self.members[0].schema
-
-    @property
-    def reach(self) -> int:
-        return max(member.reach for member in self.members)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return torch.float64
-
-    @property
-    def reads_out_degree(self) -> bool:
-        return any(member.reads_out_degree for member in self.members)
-
-    @property
-    def numbers_per_vertex(self) -> int:
-        return sum(member.numbers_per_vertex for member in self.members)
-
-    def roots(self, batch: Batch, vertices: Tensor, hidden: Tensor) -> Roots:
-        one, other = self.members
-        pair = one.roots(batch, vertices, hidden), other.roots(batch, vertices, hidden)
-        return TwoRoots(pair, LOG_WEIGHTS.expand(len(vertices), 2))
-
-    def roots_after(self, batch: Batch, vertices: Tensor) -> Roots:
-        one, other = self.members
-        pair = one.roots_after(batch, vertices), other.roots_after(batch, vertices)
-        return TwoRoots(pair, LOG_WEIGHTS.expand(len(vertices), 2))
-
-    def log_likelihood(self, batch: Batch, vertices: Tensor) -> Tensor:
-        return mixed([member.log_likelihood(batch, vertices) for member in self.members])
-
-    def log_prob_hidden(self, batch: Batch, vertices: Tensor, hidden: Tensor | None = None) -> Tensor:
-        return mixed([member.log_prob_hidden(batch, vertices, hidden) for member in self.members])
-
-    def log_prob_missing(self, batch: Batch, truth: Tensor) -> Tensor:
-        return mixed([member.log_prob_missing(batch, truth) for member in self.members])
 
 
 def mixed(log_probs: list[Tensor], log_weights: Tensor = LOG_WEIGHTS) -> Tensor:
     return torch.logsumexp(torch.stack(log_probs, dim=-1) + log_weights, dim=-1)
 
 
-def case(name: str) -> tuple[TwoModels, Batch]:
+def case(name: str) -> tuple[Stacked, Batch]:
     """A naive Bayes model of three levels and one of the given template with two, on a graph with gaps."""
     one = random_model(EVERY_KIND, 1)
     other = random_model(EVERY_KIND, 2, template=template(name, EVERY_KIND, 3), num_layers=2)
     graph = draw_graph(np.random.default_rng(0), 7, missing=0.3)
-    return TwoModels((one.hierarchy, other.hierarchy)), one.collate(graph)
+    return Stacked((one.hierarchy, other.hierarchy), WEIGHTS), one.collate(graph)
 
 
 def agree(found: Tensor, expected: Tensor) -> None:

@@ -114,7 +114,7 @@ def test_a_higher_score_never_ranks_stranger() -> None:
 def test_kept_scores_are_saved_and_forgotten_with_the_parameters(tmp_path: Path) -> None:
     model, graphs = fitted(), draw_graphs(3, seed=6)
     model.save(tmp_path)
-    loaded = gspn.load(tmp_path)
+    loaded = gspn.load(tmp_path, GSPN)
     assert loaded.training_scores_ == model.training_scores_
     assert torch.equal(loaded.rank_graphs(graphs), model.rank_graphs(graphs))
     loaded.set_parameters(model.get_parameters())

@@ -145,8 +145,8 @@ def test_warm_start_goes_on_too(tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     start = make().fit(GRAPHS)
     start.save(tmp_path / "start")
-    load(tmp_path / "start").fit(HELD_OUT, warm_start=True, checkpoint=path, epochs=2)
-    continued = load(tmp_path / "start").fit(HELD_OUT, warm_start=True, checkpoint=path, epochs=4)
+    load(tmp_path / "start", GSPN).fit(HELD_OUT, warm_start=True, checkpoint=path, epochs=2)
+    continued = load(tmp_path / "start", GSPN).fit(HELD_OUT, warm_start=True, checkpoint=path, epochs=4)
     assert same(continued, start.fit(HELD_OUT, warm_start=True, epochs=4))
     with pytest.raises(CheckpointError, match=r"belongs to another run .*starting weights: "):
         continued.fit(HELD_OUT, warm_start=True, checkpoint=path, epochs=4)

@@ -75,7 +75,7 @@ def test_two_processes_train_like_one(tmp_path: Path, monkeypatch: pytest.Monkey
 
     for name, arguments in CASES.items():
         assert (tmp_path / name / "0" / "model.json").exists(), f"{name} did not come to its end:\n{printed}"
-        ranks = [gspn.load(tmp_path / name / rank) for rank in ("0", "1")]
+        ranks = [gspn.load(tmp_path / name / rank, gspn.GSPN) for rank in ("0", "1")]
         alone = fit(arguments)
         assert len(alone.history_) == EPOCHS
         assert len({record["validation"] for record in alone.history_}) == EPOCHS, "nothing was learned"
@@ -85,14 +85,14 @@ def test_two_processes_train_like_one(tmp_path: Path, monkeypatch: pytest.Monkey
     # A checkpoint of two processes is continued by one.
     whole = fit(CASES["masked"])
     checkpoint = tmp_path / "two epochs.safetensors"
-    assert len(gspn.load(tmp_path / "two epochs" / "0").history_) == 2
+    assert len(gspn.load(tmp_path / "two epochs" / "0", gspn.GSPN).history_) == 2
     continued = fit(CASES["masked"], checkpoint=checkpoint)
     assert_same_run(continued, whole, TOLERANCE)
     seconds = [record["seconds"] for record in continued.history_[:2]]
-    kept = [record["seconds"] for record in gspn.load(tmp_path / "two epochs" / "0").history_]
+    kept = [record["seconds"] for record in gspn.load(tmp_path / "two epochs" / "0", gspn.GSPN).history_]
     assert seconds == kept, "the first two epochs are those of the two processes"
 
     # All processes continue from the same epoch, also while one of them is still busy with writing it.
     assert code == 0, printed
     for rank in ("0", "1"):
-        assert_same_run(gspn.load(tmp_path / "again" / rank), whole, TOLERANCE)
+        assert_same_run(gspn.load(tmp_path / "again" / rank, gspn.GSPN), whole, TOLERANCE)

@@ -24,8 +24,11 @@ F = TypeVar("F", bound=Leaves)
 class Components:
     """C distributions of one attribute for each of n rows, in double precision; copies, which no training changes."""
 
-    def __init__(self, parts: Sequence[Rows]) -> None:
+    def __init__(self, parts: Sequence[Rows], log_unguarded: Tensor | None = None) -> None:
+        """`log_unguarded` [n, C]: log of the share that a guard has left of a component's weight, where shares differ;
+        moments weigh the components as without."""
         self.parts = [Rows(frozen(part.family), _copied(part.natural)) for part in parts]
+        self._log_unguarded = log_unguarded
 
     @property
     def attribute(self) -> Attribute:
@@ -34,6 +37,7 @@ class Components:
     def __getitem__(self, rows: slice | Tensor) -> Components:
         taken = copy.copy(self)
         taken.parts = [part[rows] for part in self.parts]
+        taken._log_unguarded = None if self._log_unguarded is None else self._log_unguarded[rows]
         return taken
 
     def log_density(self, x: Tensor) -> Tensor:
@@ -60,7 +64,10 @@ class Components:
         """The components that have moments, with their part of the weights [n, C]."""
         if all(part.family.has_moments for part in self.parts):
             return self, log_weights
+        if self._log_unguarded is not None:
+            log_weights = log_weights - self._log_unguarded
         taken, chosen = copy.copy(self), []
+        taken._log_unguarded = None
         taken.parts = [part for part in self.parts if part.family.has_moments]
         for part in self.parts:
             leaves = next(iter(part.natural.values())).shape[1]

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gspn.cli.inputs import Graphs
     from gspn.models.gspn import GSPN
+    from gspn.models.stack import Stack
 
 
 def model_and_graphs(
     model: Path, source: str, edges: Path | None, *, labels_file: Path | None = None, progress: bool, **said: Any
-) -> tuple[GSPN, Graphs]:
+) -> tuple[GSPN | Stack, Graphs]:
     """A saved model and the graphs to ask it about; `said` is what the command line says of columns."""
     from gspn.cli.inputs import Reading, read_graphs
     from gspn.models.loading import load

@@ -42,7 +42,9 @@ def embed(
     screen = Screen(as_json=as_json, quiet=quiet)
     from gspn.cli.asking import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
+    from gspn.errors import InputError
     from gspn.models.arguments import check_choice
+    from gspn.models.gspn import GSPN
 
     check_choice("--level", level, ("vertex", "graph"))
     check_choice("--pooling", pooling, ("mean", "sum"))
@@ -51,6 +53,8 @@ def embed(
         model, source, edges, progress=screen.progress, id=id, graph=graph, ends=ends, edge_type=edge_type,
         directed=directed, parallel=parallel, smiles=smiles, options=option,
     )  # fmt: skip
+    if not isinstance(fitted, GSPN):
+        raise InputError(f"{model} is a stack of models, which has no embeddings; embed with one of its models")
     vectors = _vectors(fitted, graphs.dataset, level, pooling)
     rows, width = vectors.shape
     if output is not None and output.suffix.lower() == ".npy":

@@ -13,6 +13,7 @@ from gspn.cli.screen import Screen
 if TYPE_CHECKING:
     from gspn.cli.inputs import Reading
     from gspn.models.gspn import GSPN
+    from gspn.models.stack import Stack
 
 _LEVEL = 0.9
 _WHOLE_NUMBER = r"[+-]?\d+"
@@ -106,7 +107,7 @@ def _train(
     types: dict[str, str],
     sizes: tuple[int | None, int | None, int | None],
     seed: int,
-) -> tuple[GSPN, Reading]:
+) -> tuple[GSPN | Stack, Reading]:
     import time
 
     from gspn.cli.inputs import read_tables
@@ -123,7 +124,7 @@ def _train(
     return model, graphs.reading
 
 
-def _fill(model: GSPN, reading: Reading, nodes: Path, edges: Path | None, seed: int) -> tuple[Any, Any]:
+def _fill(model: GSPN | Stack, reading: Reading, nodes: Path, edges: Path | None, seed: int) -> tuple[Any, Any]:
     """The completed table, and one row for each entry that was filled."""
     from gspn.cli.inputs import read_nodes
     from gspn.convert.files import read_table
@@ -170,7 +171,7 @@ def with_whole_numbers(table: Any, path: Path) -> Any:
     return table
 
 
-def with_uncertainty(completed: Any, spread: Any, model: GSPN) -> Any:
+def with_uncertainty(completed: Any, spread: Any, model: GSPN | Stack) -> Any:
     """The completed table with columns of uncertainty beside every column that had gaps."""
     import pandas
 
@@ -198,7 +199,7 @@ def with_uncertainty(completed: Any, spread: Any, model: GSPN) -> Any:
     return pandas.DataFrame(columns)
 
 
-def _summary(model: GSPN, completed: Any, spread: Any) -> list[dict[str, Any]]:
+def _summary(model: GSPN | Stack, completed: Any, spread: Any) -> list[dict[str, Any]]:
     rows = []
     for attribute in model.schema:
         own = spread[spread["attribute"] == attribute.name]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gspn.convert.files import Table
     from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
+    from gspn.models.stack import Stack
 
 MOLECULES, SD_FILES = (".smi", ".smiles", ".txt"), (".sdf", ".sd", ".mol")
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
@@ -97,7 +98,7 @@ def read_graphs(
     edges: Path | None,
     reading: Reading,
     *,
-    model: GSPN | None = None,
+    model: GSPN | Stack | None = None,
     types: Mapping[str, str] | None = None,
     labels: Sequence[str] = (),
     labels_file: Path | None = None,
@@ -162,7 +163,7 @@ class _Asked:
     """One question for graphs, whatever the form in which they come."""
 
     reading: Reading
-    model: GSPN | None
+    model: GSPN | Stack | None
     types: Mapping[str, str]
     labels: tuple[str, ...]
     labels_file: Path | None

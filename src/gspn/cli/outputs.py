@@ -18,6 +18,7 @@ from gspn.errors import InputError
 if TYPE_CHECKING:
     from gspn.cli.inputs import Reading
     from gspn.models.gspn import GSPN
+    from gspn.models.stack import Stack
 
 TABLES = (".csv", ".tsv", ".parquet", ".json")
 PICTURES = (".svg", ".png")
@@ -88,7 +89,7 @@ def write_file(path: Path, content: bytes) -> None:
     replace_file(path, content)
 
 
-def save_model(model: GSPN, reading: Reading, folder: Path) -> None:
+def save_model(model: GSPN | Stack, reading: Reading, folder: Path) -> None:
     """A model's folder, with how its graphs were read; interrupted, it leaves the old folder or the new."""
     partial, old = (folder.with_name(f".{folder.name}.{state}") for state in ("partial", "old"))
     for left in (partial, old):

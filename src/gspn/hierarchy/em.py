@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from gspn.circuits.evidence import Context, Evidence
-from gspn.circuits.leaves import Leaves, at_level
+from gspn.circuits.leaves import at_level
 from gspn.circuits.numerics import log_positive, log_weight
 from gspn.circuits.templates import NaiveBayes, inputs_of
 from gspn.errors import GSPNError, InputError
@@ -146,8 +146,11 @@ def _climb_to_the_top(
         before = objective
         responsibilities = torch.exp(joint - total[:, None])
         update(responsibilities)
-        for family, scope in families:
-            family.estimate(evidence.columns(scope), responsibilities, level=level, context=context, prior=prior)
+        try:
+            for family, scope in families:
+                family.estimate(evidence.columns(scope), responsibilities, level=level, context=context, prior=prior)
+        except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+            raise GSPNError(f"EM of level {level} has diverged in step {step}: {error}") from error
     _log.info("EM of level %d: %.4f nats a vertex after %d steps", level, objective / count, step)
     return objective
 
@@ -159,7 +162,7 @@ def start_level(hierarchy: Hierarchy, level: int, batch: Batch) -> Frozen:
     Transitions start from how often states are neighbours; what is usual in a context is taken from these vertices.
     """
     for family in hierarchy.families:
-        copy_level(family, level)
+        family.copy_from_below(level)
     evidence, degrees = Evidence(batch.visible, batch.hidden), batch.in_degree
     posterior, told = _below(hierarchy, level, batch, evidence)
     types = hierarchy.num_edge_types
@@ -194,13 +197,6 @@ def prepare(hierarchy: Hierarchy, level: int, evidence: Evidence, context: Conte
 def responsibilities(hierarchy: Hierarchy, level: int, evidence: Evidence, context: Context | None) -> Tensor:
     """[n, C] posteriors under the prior of level 0, for a first fit."""
     return torch.softmax(log_weight(hierarchy.prior()[0]) + _inputs(hierarchy, level, evidence, context), dim=-1)
-
-
-def copy_level(family: Leaves, level: int) -> None:
-    """Let a level have the parameters of the one below."""
-    with torch.no_grad():
-        for tensor in (*family.parameters(), *family.buffers()):
-            tensor[level] = tensor[level - 1]
 
 
 def _below(hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence) -> tuple[Tensor, Told | None]:

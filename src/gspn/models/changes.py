@@ -13,7 +13,7 @@ from gspn.errors import InputError
 from gspn.graphs import OneGraph, SeveralGraphs, is_single_graph
 from gspn.graphs.edits import edit
 from gspn.hierarchy.roots import COPIES_AT_ONCE
-from gspn.models.compatibility import check_entries, check_magnitudes
+from gspn.models.compatibility import check_entries
 from gspn.models.questions import Graphs, Questions, Vertices
 from gspn.queries.chunks import chunk_size
 from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
@@ -59,9 +59,9 @@ class WhatIfQuestions(Questions):
         )
         after = self._pack(edited.graph)
         for dataset in (before, after):
-            check_magnitudes(self.hierarchy, dataset)
+            self._check_magnitudes(dataset)
         old, new = (dataset.batch(torch.arange(1)) for dataset in (before, after))
-        return what_if(self.hierarchy, old, new, edited.revalued, edited.rewired, leave_one_out)
+        return what_if(self.answering, old, new, edited.revalued, edited.rewired, leave_one_out)
 
     @overload
     def what_if_all(
@@ -98,10 +98,11 @@ class WhatIfQuestions(Questions):
         self._require_fitted()
         beyond = torch.full((len(codes), len(self.schema)), torch.nan, dtype=torch.float64)
         beyond[:, column] = codes
-        check_entries(self.hierarchy, beyond, lambda row: "")
-        budget = min(chunk_size(self.hierarchy), COPIES_AT_ONCE)
+        for hierarchy in self._hierarchies:
+            check_entries(hierarchy, beyond, lambda row: "")
+        budget = min(chunk_size(self.answering), COPIES_AT_ONCE)
         return self._ask(
             graphs,
-            lambda batch, numbers: what_if_all(self.hierarchy, batch, column, codes, numbers, leave_one_out, budget),
+            lambda batch, numbers: what_if_all(self.answering, batch, column, codes, numbers, leave_one_out, budget),
             vertices,
         )

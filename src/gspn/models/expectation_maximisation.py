@@ -52,50 +52,70 @@ def learn_by_em(
     batch, dtype = _seen(training), hierarchy.dtype
     check_em(hierarchy, batch)
     hierarchy.double()
+    starts = _Starts(list(generators))
     try:
-        history = _first_level(hierarchy, batch, prior, list(generators))
-        if hierarchy.context is not None:
-            hierarchy.usual.settle_shares(_type_counts(hierarchy, batch))
-        for level in range(1, hierarchy.num_layers):
-            frozen = start_level(hierarchy, level, batch)
-            if level > 1:
-                # By then a vertex occurs in its own tree; what was learned below is the best that is known.
-                hierarchy.raw_transitions[level - 1] = hierarchy.raw_transitions[level - 2]
-                continue
-            if not len(frozen.evidence):
-                continue
-            weights = responsibilities(hierarchy, level, frozen.evidence, frozen.context)
-            prepare(hierarchy, level, frozen.evidence, frozen.context, weights)
-            learn_level(hierarchy, level, frozen, prior, _noting(history))
+        while True:
+            history = _first_level(hierarchy, batch, prior, starts)
+            try:
+                _further_levels(hierarchy, batch, prior, history)
+                return history
+            except GSPNError as error:
+                starts.another(error)  # from another mixture: what is above it follows from it
     finally:
         hierarchy.to(dtype)
-    return history
 
 
-def _first_level(
-    hierarchy: Hierarchy, batch: Batch, prior: float, generators: list[torch.Generator]
-) -> list[dict[str, Any]]:
+class _Starts:
+    """The generators of first fits that are still to be made; a run that has diverged adds one."""
+
+    def __init__(self, left: list[torch.Generator]) -> None:
+        self.left = left
+        self.added = 0
+
+    def another(self, error: GSPNError) -> None:
+        """One more, unless there have been too many of them: then the error."""
+        if self.added == _AGAIN:
+            raise error
+        self.added += 1
+        _log.info("%s; it is begun anew", error)
+        self.left.append(keyed_generator(_ANEW, self.added))
+
+
+def _first_level(hierarchy: Hierarchy, batch: Batch, prior: float, starts: _Starts) -> list[dict[str, Any]]:
     """The mixture of level 0: the best of several."""
     best: tuple[float, dict[str, Any], list[dict[str, Any]]] | None = None
-    evidence, again = Evidence(batch.visible, batch.hidden), 0
-    while generators:
-        generator, history = generators.pop(0), list[dict[str, Any]]()
+    evidence = Evidence(batch.visible, batch.hidden)
+    while starts.left:
+        generator, history = starts.left.pop(0), list[dict[str, Any]]()
         hierarchy.initialise(batch.x, generator)
         prepare(hierarchy, 0, evidence, None, responsibilities(hierarchy, 0, evidence, None))
         try:
             objective = learn_mixture(hierarchy, batch, prior, _noting(history))
         except GSPNError as error:
-            if again == _AGAIN:
-                raise
-            again += 1
-            _log.info("%s; it is begun anew", error)
-            generators.append(keyed_generator(_ANEW, again))
+            starts.another(error)
             continue
         if best is None or objective > best[0]:
             best = objective, copy.deepcopy(hierarchy.state_dict()), history
     assert best is not None
     hierarchy.load_state_dict(best[1])
     return best[2]
+
+
+def _further_levels(hierarchy: Hierarchy, batch: Batch, prior: float, history: list[dict[str, Any]]) -> None:
+    """Level after level from the mixture; notes its steps in the history."""
+    if hierarchy.context is not None:
+        hierarchy.usual.settle_shares(_type_counts(hierarchy, batch))
+    for level in range(1, hierarchy.num_layers):
+        frozen = start_level(hierarchy, level, batch)
+        if level > 1:
+            # By then a vertex occurs in its own tree; what was learned below is the best that is known.
+            hierarchy.raw_transitions[level - 1] = hierarchy.raw_transitions[level - 2]
+            continue
+        if not len(frozen.evidence):
+            continue
+        weights = responsibilities(hierarchy, level, frozen.evidence, frozen.context)
+        prepare(hierarchy, level, frozen.evidence, frozen.context, weights)
+        learn_level(hierarchy, level, frozen, prior, _noting(history))
 
 
 def _noting(history: list[dict[str, Any]]) -> Any:

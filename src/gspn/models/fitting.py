@@ -257,6 +257,10 @@ class Fitting(nn.Module):
         """Set all parameters from the training graphs and the generator alone."""
         self.hierarchy.initialise(training.entries(), generator)
         settle(self.hierarchy, training)
+        self._start_targets(training, generator)
+
+    def _start_targets(self, training: GraphDataset, generator: torch.Generator) -> None:
+        """Set what predicts targets, where there are any, from the training graphs and the generator alone."""
 
     def _set_units(self, training: GraphDataset) -> None:
         self.hierarchy.set_units(training.entries())
@@ -280,6 +284,7 @@ class Fitting(nn.Module):
         if settings["start"] == "em":
             generators = [keyed_generator(seed, _START, number) for number in range(n_init)]
             self.em_history_ = learn_by_em(self.hierarchy, training, settings["prior"], generators)
+            self._start_targets(training, keyed_generator(seed, _START, n_init))
             return
         sample = training
         if len(training) > _INITIAL_SCORE_GRAPHS:

@@ -1,11 +1,12 @@
 """GSPN: the unsupervised model: what it is made of, how graphs get in, its parameters and files.
 
-How it learns is in `fitting`, what it can be asked in `questions` and `changes`.
+How it learns is in `fitting`, what it can be asked in `questions`, `changes` and `representations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,11 +27,14 @@ from gspn.models.changes import WhatIfQuestions
 from gspn.models.compatibility import check_edge_types, check_magnitudes
 from gspn.models.fitting import Fitting
 from gspn.models.questions import Graphs as Graphs
+from gspn.models.representations import Representations
 from gspn.models.shards import Shards
 from gspn.training.files import digest
 
+_log = logging.getLogger(__name__)
 
-class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module):
+
+class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn.Module):
     """Graph-Induced Sum-Product Network over typed vertex attributes, trained without labels.
 
     Parameters
@@ -95,6 +99,9 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
     """
 
     _fitted: Tensor
+    _trained_with: str | None = None
+    """The objective of the last fit, where it is known"""
+    _told = False
 
     def __init__(
         self,
@@ -195,6 +202,15 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
         """What is trained, checkpointed and saved: all parameters, and nothing else."""
         return self.hierarchy
 
+    @property
+    def answering(self) -> Hierarchy:
+        """What the functions of `gspn.queries` are put to."""
+        return self.hierarchy
+
+    @property
+    def _hierarchies(self) -> Sequence[Hierarchy]:
+        return (self.hierarchy,)
+
     def set_params(self, **params: Any) -> Self:
         """Set constructor arguments; a new structure means new parameters, so the model is unfitted afterwards."""
         if not params:
@@ -208,7 +224,7 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
             self.__dict__.update(before)
             raise
         self.to(device=like.device, dtype=like.dtype)
-        for result in ("history_", "leave_one_out_nll_", "training_scores_"):
+        for result in ("history_", "em_history_", "leave_one_out_nll_", "training_scores_"):
             self.__dict__.pop(result, None)
         return self
 
@@ -270,6 +286,16 @@ class GSPN(Fitting, WhatIfQuestions, TransformerMixin, BaseEstimator, nn.Module)
         if not self.__sklearn_is_fitted__():
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted yet; call fit, load or set_parameters first")
+
+    def _tell_objective(self) -> None:
+        """Say once what a model that was trained with the paper's objective is not made for."""
+        trained_with = self._trained_with or self.objective
+        if getattr(self, "history_", None) and trained_with == "pseudo" and self.num_layers > 1 and not self._told:
+            self._told = True
+            _log.warning(
+                "this model was trained with objective='pseudo', which hears a vertex's own echo; "
+                "objective='masked' answers questions about hidden entries better"
+            )
 
     def __sklearn_is_fitted__(self) -> bool:
         # On torch's meta device there are shapes but no values, so nothing that could have been learned.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import torch
 
-from gspn.errors import CheckpointError, InputError
+from gspn.columns import shorten
+from gspn.errors import CheckpointError, InputError, NotFittedError
 from gspn.models.gspn import GSPN
-from gspn.models.saving import FORMAT, NEW, settings_from_json
+from gspn.models.saving import FORMAT, NEW, member_folder, settings_from_json
+from gspn.models.stack import Stack
 from gspn.models.supervised import SupervisedGSPN
 from gspn.training.files import misfits, read_tensors
 
@@ -29,11 +32,38 @@ _KINDS: dict[str, type] = {
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
-def load(folder: str | Path) -> GSPN:
-    """A model that `save` wrote. Runs no code from the files and refuses what it does not know."""
+_KINDS_OF_A_STACK: dict[str, type] = {
+    "format": int,
+    "gspn": str,
+    "model": str,
+    "members": list,
+    "weights": list,
+    "results": dict,
+}
+
+
+Model = TypeVar("Model", bound=GSPN | Stack)
+
+
+@overload
+def load(folder: str | Path) -> GSPN | Stack: ...
+@overload
+def load(folder: str | Path, kind: type[Model]) -> Model: ...
+def load(folder: str | Path, kind: type[Any] | None = None) -> GSPN | Stack:
+    """A model, or a stack of models, that `save` wrote. Runs no code from the files, refuses what it does not know.
+
+    `kind` says what it has to be, for instance `gspn.GSPN`; anything else is an error then.
+    """
     folder = Path(folder)
+    description = _read_description(folder / "model.json")
+    found = _stack(folder, description) if description["model"] == "Stack" else _model(folder, description)
+    if kind is not None and not isinstance(found, kind):
+        raise InputError(f"{folder} holds a {type(found).__name__}, but a {kind.__name__} is needed")
+    return found
+
+
+def _model(folder: Path, description: dict[str, Any]) -> GSPN:
     path = folder / "model.json"
-    description = _read_description(path)
     models: dict[str, type[GSPN]] = {"GSPN": GSPN, "SupervisedGSPN": SupervisedGSPN}
     if description["model"] not in models:
         raise CheckpointError(f"{path} describes a {description['model']!r}, which is not known here")
@@ -54,6 +84,28 @@ def load(folder: str | Path) -> GSPN:
     return model
 
 
+def _stack(folder: Path, description: dict[str, Any]) -> Stack:
+    path = folder / "model.json"
+    models = [_member(folder, digest) for digest in description["members"]]
+    try:
+        stack = Stack(models, description["weights"])
+    except (InputError, NotFittedError) as error:
+        raise CheckpointError(f"{path} describes a stack that cannot be built: {error}") from error
+    stack.training_scores_ = _checked_scores(description["results"].get("training_scores"), path)
+    return stack
+
+
+def _member(folder: Path, digest: Any) -> GSPN:
+    path = folder / "model.json"
+    if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+        raise CheckpointError(f"{path}: members must be named by digests, got {shorten(digest)}")
+    own = member_folder(folder, digest)
+    described = own / "model.json"
+    if described.exists() and hashlib.sha256(described.read_bytes()).hexdigest() != digest:
+        raise CheckpointError(f"{described} does not belong to {path} (damaged or exchanged)")
+    return _model(own, _read_description(described))
+
+
 def _read_description(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise CheckpointError(f"{path} does not exist; gspn.load takes the folder that save wrote")
@@ -65,9 +117,10 @@ def _read_description(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} does not describe a gspn model")
     if description["format"] != FORMAT:
         raise CheckpointError(f"{path} has format {description['format']!r}, this version reads format {FORMAT}")
-    if set(description) != set(_KINDS):
-        raise CheckpointError(f"{path} has unknown or missing keys: {sorted(set(description) ^ set(_KINDS))}")
-    for key, kind in _KINDS.items():
+    kinds = _KINDS_OF_A_STACK if description.get("model") == "Stack" else _KINDS
+    if set(description) != set(kinds):
+        raise CheckpointError(f"{path} has unknown or missing keys: {sorted(set(description) ^ set(kinds))}")
+    for key, kind in kinds.items():
         if type(description[key]) is not kind:
             raise CheckpointError(f"{path}: {key} must be a {kind.__name__}, got {description[key]!r}")
     return description

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
@@ -23,10 +22,9 @@ from gspn.models.compatibility import check_magnitudes
 from gspn.queries import missing
 from gspn.queries.chunks import chunk_size
 from gspn.queries.conditional import conditional, conditional_of_one
+from gspn.queries.contract import Answering
 from gspn.queries.pseudo_gibbs import pseudo_gibbs
-from gspn.queries.scoring import per_entry, posterior_entropy, rank, score_entries, totals, training_scores
-
-_log = logging.getLogger(__name__)
+from gspn.queries.scoring import per_entry, rank, score_entries, totals, training_scores
 
 Vertices: TypeAlias = Sequence[int] | Tensor | None
 
@@ -35,23 +33,22 @@ Answer = TypeVar("Answer")
 
 
 class Questions:
-    """The questions; what is asked is the model that inherits them."""
+    """The questions; what is asked is the model that inherits them, by way of what answers for it."""
 
     schema: Schema
-    num_layers: int
-    objective: str
-    hierarchy: Hierarchy
     training_scores_: dict[str, list[float]] | None
-    _trained_with: str | None = None
-    """The objective of the last fit, where it is known"""
-    _told = False
 
     if TYPE_CHECKING:
 
+        @property
+        def answering(self) -> Answering: ...
+        @property
+        def _hierarchies(self) -> Sequence[Hierarchy]: ...
         def _require_fitted(self) -> None: ...
         def _pack(self, graphs: Graphs) -> GraphDataset: ...
+        def _tell_objective(self) -> None: ...
 
-    # Likelihoods and representations.
+    # Likelihoods.
 
     @overload
     def log_likelihood(
@@ -68,33 +65,9 @@ class Questions:
         """
         return self._ask(
             graphs,
-            self.hierarchy.log_prob_hidden if leave_one_out else self.hierarchy.log_likelihood,
+            self.answering.log_prob_hidden if leave_one_out else self.answering.log_likelihood,
             vertices,
         )
-
-    @overload
-    def posteriors(self, graphs: SeveralGraphs) -> list[Tensor]: ...
-    @overload
-    def posteriors(self, graphs: OneGraph) -> Tensor: ...
-    def posteriors(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
-        return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors)
-
-    @overload
-    def embed(self, graphs: SeveralGraphs) -> list[Tensor]: ...
-    @overload
-    def embed(self, graphs: OneGraph) -> Tensor: ...
-    def embed(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """[N, L·S·C] the posteriors as one vector a vertex; a list for a sequence of graphs."""
-        return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors.flatten(1))
-
-    @overload
-    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
-    @overload
-    def transform(self, graphs: OneGraph) -> Tensor: ...
-    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """The same as `embed`, under the name that pipelines use."""
-        return self.embed(graphs)
 
     # Conditionals and missing entries.
 
@@ -125,11 +98,11 @@ class Questions:
         names = _checked_names(self.schema, attributes)
         if isinstance(attributes, str):
             of_one = self._ask(
-                graphs, lambda batch, numbers: conditional_of_one(self.hierarchy, batch, numbers, names), vertices
+                graphs, lambda batch, numbers: conditional_of_one(self.answering, batch, numbers, names), vertices
             )
             return of_one
         of_several = self._ask(
-            graphs, lambda batch, numbers: conditional(self.hierarchy, batch, numbers, names), vertices
+            graphs, lambda batch, numbers: conditional(self.answering, batch, numbers, names), vertices
         )
         return of_several
 
@@ -147,7 +120,7 @@ class Questions:
         self._tell_objective()
         graphs = _kept(graphs)
         truths = self._truths(graphs, truth)
-        return self._ask(graphs, lambda batch, _: self.hierarchy.log_prob_missing(batch, _rows(truths, batch)))
+        return self._ask(graphs, lambda batch, _: self.answering.log_prob_missing(batch, _rows(truths, batch)))
 
     @overload
     def impute(
@@ -164,7 +137,7 @@ class Questions:
         check_choice("how", how, missing.HOW)
         self._tell_objective()
         graphs = _kept(graphs)
-        filled = self._ask(graphs, lambda batch, _: missing.fill(self.hierarchy, batch, how, generator))
+        filled = self._ask(graphs, lambda batch, _: missing.fill(self.answering, batch, how, generator))
         if isinstance(filled, Tensor):
             return with_entries(graphs, filled)
         return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
@@ -184,7 +157,7 @@ class Questions:
         self._tell_objective()
         # Vertices first, as everywhere, so that draws are cut by graph like other answers.
         drawn = self._ask(
-            graphs, lambda batch, _: missing.sample_missing(self.hierarchy, batch, n, generator).transpose(0, 1)
+            graphs, lambda batch, _: missing.sample_missing(self.answering, batch, n, generator).transpose(0, 1)
         )
         return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
 
@@ -232,7 +205,7 @@ class Questions:
         def draw(batch: Batch, numbers: Tensor) -> Tensor:
             redrawn = torch.zeros(batch.x.shape, dtype=torch.bool)
             redrawn[numbers] = True if entries == "all" else ~batch.observed[numbers]
-            return pseudo_gibbs(self.hierarchy, batch, redrawn, n, sweeps, generator).transpose(0, 1)
+            return pseudo_gibbs(self.answering, batch, redrawn, n, sweeps, generator).transpose(0, 1)
 
         drawn = self._ask(graphs, draw, vertices)
         return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
@@ -248,7 +221,7 @@ class Questions:
 
         What each attribute contributes: the lowest one is what is strange about a vertex.
         """
-        return self._ask(graphs, lambda batch, numbers: score_entries(self.hierarchy, batch, numbers), vertices)
+        return self._ask(graphs, lambda batch, numbers: score_entries(self.answering, batch, numbers), vertices)
 
     @overload
     def score_vertices(
@@ -268,7 +241,7 @@ class Questions:
     def _score_vertices(self, graphs: Graphs, leave_one_out: bool, vertices: Vertices) -> Tensor | list[Tensor]:
         return self._ask(
             graphs,
-            lambda batch, numbers: per_entry(totals(self.hierarchy, batch, numbers, leave_one_out)),
+            lambda batch, numbers: per_entry(totals(self.answering, batch, numbers, leave_one_out)),
             vertices,
         )
 
@@ -281,7 +254,7 @@ class Questions:
 
         Comparable between graphs of different sizes and gaps; NaN where nothing is observed.
         """
-        found = self._ask(graphs, lambda batch, numbers: totals(self.hierarchy, batch, numbers, leave_one_out))
+        found = self._ask(graphs, lambda batch, numbers: totals(self.answering, batch, numbers, leave_one_out))
         if isinstance(found, Tensor):
             return per_entry(found.sum(0)).item()
         return torch.stack([per_entry(one.sum(0)) for one in found])
@@ -316,8 +289,8 @@ class Questions:
         check_integer("most_vertices", most_vertices, 1)
         self._require_fitted()
         dataset = self._pack(graphs)
-        check_magnitudes(self.hierarchy, dataset)
-        self.training_scores_ = training_scores(self.hierarchy, dataset, most_vertices, seed)
+        self._check_magnitudes(dataset)
+        self.training_scores_ = training_scores(self.answering, dataset, most_vertices, seed)
         return self
 
     def _kept_scores(self, of: str) -> list[float]:
@@ -326,14 +299,6 @@ class Questions:
         if not scores.get(of):
             raise InputError(f"there are no scores of {of} to rank by; call keep_scores with graphs that are usual")
         return scores[of]
-
-    @overload
-    def posterior_entropy(self, graphs: SeveralGraphs) -> list[Tensor]: ...
-    @overload
-    def posterior_entropy(self, graphs: OneGraph) -> Tensor: ...
-    def posterior_entropy(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """[N, L, S] entropy of every sum unit's posterior in nats: how uncertain the states are; at most log C."""
-        return self._ask(graphs, lambda batch, _: posterior_entropy(self.hierarchy, batch))
 
     # How a question is put.
 
@@ -344,7 +309,7 @@ class Questions:
         """Answers about vertices, in chunks, one a graph."""
         self._require_fitted()
         dataset = self._pack(graphs)
-        check_magnitudes(self.hierarchy, dataset)
+        self._check_magnitudes(dataset)
         if is_single_graph(graphs):
             batch = dataset.batch(torch.arange(1))
             every = torch.arange(batch.num_vertices)
@@ -352,13 +317,17 @@ class Questions:
         if vertices is not None:
             raise InputError("vertices can be chosen in one graph only, not in a sequence of graphs")
         answers: list[Answer] = []
-        for batch in dataset.chunks(chunk_size(self.hierarchy)):
+        for batch in dataset.chunks(chunk_size(self.answering)):
             found: Any = answer(batch, torch.arange(batch.num_vertices))
             if isinstance(found, Tensor):  # in one go: there may be a hundred thousand graphs
                 answers.extend(found.split(batch.vertex_ptr.diff().tolist()))
             else:
                 answers.extend(found[start:end] for start, end in itertools.pairwise(batch.vertex_ptr.tolist()))
         return answers
+
+    def _check_magnitudes(self, dataset: GraphDataset) -> None:
+        for hierarchy in self._hierarchies:
+            check_magnitudes(hierarchy, dataset)
 
     def _truths(self, graphs: Graphs, truth: Any) -> list[Tensor]:
         """Checked true entries [N, d], one tensor a graph."""
@@ -373,20 +342,10 @@ class Questions:
                 raise InputError(f"truth of graph {number} must have shape {[size, len(self.schema)]}, got {found}")
         try:
             known = pack(tables, self.schema)
-            check_magnitudes(self.hierarchy, known)
+            self._check_magnitudes(known)
         except InputError as error:
             raise InputError(f"truth: {error}") from error
         return list(known.entries().split(sizes))
-
-    def _tell_objective(self) -> None:
-        """Say once what a model that was trained with the paper's objective is not made for."""
-        trained_with = self._trained_with or self.objective
-        if getattr(self, "history_", None) and trained_with == "pseudo" and self.num_layers > 1 and not self._told:
-            self._told = True
-            _log.warning(
-                "this model was trained with objective='pseudo', which hears a vertex's own echo; "
-                "objective='masked' answers questions about hidden entries better"
-            )
 
 
 def _rows(by_graph: list[Tensor], batch: Batch) -> Tensor:

@@ -3,6 +3,9 @@
 Replacing a saved model is atomic although it is two files: the new tensors are written under another name, then the
 JSON, which names the tensors' digest, is replaced, then the tensors are moved into place. Whichever of these steps was
 the last before a crash, `load` finds the tensors that belong to the JSON.
+
+A stack of models is a `model.json` beside a folder with the models, each under a name that follows from its content: a
+new stack disturbs no files of the old one, and is what the folder holds from the moment its JSON is in place.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +26,7 @@ from gspn.training.files import replace_file, sync_folder, tensor_bytes, write_t
 
 if TYPE_CHECKING:
     from gspn.models.gspn import GSPN
+    from gspn.models.stack import Stack
 
 FORMAT = 1
 
@@ -40,11 +46,18 @@ LATER: Mapping[str, Any] = {
 
 NEW = "model.safetensors.new"
 
+MEMBERS = "members"
+"""The folder with the models of a stack"""
+
 
 def save(model: GSPN, folder: Path) -> None:
+    _write(*_content(model), folder)
+
+
+def _content(model: GSPN) -> tuple[bytes, bytes]:
+    """What `model.json` and `model.safetensors` hold."""
     from gspn import __version__
 
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = tensor_bytes(model.network.state_dict())
     description = {
         "format": FORMAT,
@@ -57,12 +70,58 @@ def save(model: GSPN, folder: Path) -> None:
         "results": {name: getattr(model, f"{name}_", None) for name in ("leave_one_out_nll", "training_scores")},
         "tensors": hashlib.sha256(tensors).hexdigest(),
     }
+    return json.dumps(description, indent=1).encode(), tensors
+
+
+def _write(description: bytes, tensors: bytes, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     _finish_earlier_save(folder)
     new = folder / NEW
     write_through(new, tensors)
-    replace_file(folder / "model.json", json.dumps(description, indent=1).encode())
+    replace_file(folder / "model.json", description)
     os.replace(new, folder / "model.safetensors")
     sync_folder(folder)
+
+
+def save_stack(stack: Stack, folder: Path) -> None:
+    from gspn import __version__
+
+    folder.mkdir(parents=True, exist_ok=True)
+    members = []
+    for model in stack.models:
+        description, tensors = _content(model)
+        members.append(hashlib.sha256(description).hexdigest())
+        _write(description, tensors, member_folder(folder, members[-1]))
+    sync_folder(folder / MEMBERS)
+    sync_folder(folder)
+    whole = {
+        "format": FORMAT,
+        "gspn": __version__,
+        "model": "Stack",
+        "members": members,
+        "weights": list(stack.weights),
+        "results": {"training_scores": stack.training_scores_},
+    }
+    replace_file(folder / "model.json", json.dumps(whole, indent=1).encode())
+    _remove_others(folder, members)
+
+
+def member_folder(folder: Path, digest: str) -> Path:
+    """Where a model of a stack is, by the digest of its description, which names that of its tensors."""
+    return folder / MEMBERS / digest[:16]
+
+
+def _remove_others(folder: Path, members: Sequence[str]) -> None:
+    """Remove what was saved in the folder before, nothing else."""
+    for name in ("model.safetensors", NEW):
+        (folder / name).unlink(missing_ok=True)
+    kept = {member_folder(folder, digest) for digest in members}
+    for old in (folder / MEMBERS).iterdir():
+        if old not in kept and re.fullmatch("[0-9a-f]{16}", old.name):
+            for name in ("model.json", "model.safetensors", NEW):
+                (old / name).unlink(missing_ok=True)
+            with suppress(OSError):  # something that is not ours lies there
+                old.rmdir()
 
 
 def _finish_earlier_save(folder: Path) -> None:

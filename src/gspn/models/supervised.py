@@ -217,8 +217,7 @@ class SupervisedGSPN(GSPN):
 
         return judge
 
-    def _start(self, training: GraphDataset, generator: torch.Generator) -> None:
-        super()._start(training, generator)
+    def _start_targets(self, training: GraphDataset, generator: torch.Generator) -> None:
         self.readout.initialise(torch.from_numpy(self._labels(training, None)), generator)
 
     def _set_units(self, training: GraphDataset) -> None:

@@ -88,10 +88,10 @@ def solve_plainly(x: Tensor, location: Tensor, covariance: Tensor, patterns: Pat
     residual = torch.where(patterns.known[patterns.of_row][:, None], x[:, None] - location, 0.0)
     factor, log_det = inverse_factors(covariance, patterns)
     own = factor[:, patterns.of_row]
-    white = (own @ residual.unsqueeze(-1)).squeeze(-1)
-    size = patterns.known.sum(1)[patterns.of_row].to(residual.dtype)
+    white = (own @ residual.to(own.dtype).unsqueeze(-1)).squeeze(-1)
+    size = patterns.known.sum(1)[patterns.of_row].to(own.dtype)
     log_density = -0.5 * (white.square().sum(-1) + log_det[:, patterns.of_row] + _LOG_2PI * size[:, None])
-    return Solved(log_density, (own.mT @ white.unsqueeze(-1)).squeeze(-1))
+    return Solved(log_density.to(residual.dtype), (own.mT @ white.unsqueeze(-1)).squeeze(-1).to(residual.dtype))
 
 
 def inverse_factors(covariance: Tensor, patterns: Patterns) -> tuple[Tensor, Tensor]:

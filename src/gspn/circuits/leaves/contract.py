@@ -174,6 +174,12 @@ class Leaves(nn.Module, ABC):
     ) -> None:
         """Take from a first fit, given by weights [n, leaves], what the estimates of a level are drawn towards."""
 
+    def copy_from_below(self, level: int) -> None:
+        """Let a level have what the one below has learned."""
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter[level] = parameter[level - 1]
+
     def pseudo_observations(self) -> tuple[Tensor, Tensor]:
         """Rows [p, attributes] in users' units and their shares [p], which sum to 1: what the prior has seen."""
         raise InputError(f"{type(self).__name__} of {self.named()} have no prior")

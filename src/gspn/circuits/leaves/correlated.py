@@ -127,8 +127,8 @@ class CorrelatedGaussianLeaves(Leaves):
         x, patterns, covariance = self._given(natural, evidence, context)
         known, location = patterns.known[patterns.of_row][:, None], self._location(natural, context)
         solved = solve(x, location, covariance, patterns).rows
-        expected = location + (covariance @ solved.unsqueeze(-1)).squeeze(-1)
-        return torch.where(known, x[:, None].to(expected.dtype), expected)[0]
+        more = (covariance @ solved.to(covariance.dtype).unsqueeze(-1)).squeeze(-1)
+        return torch.where(known, x[:, None], location + more.to(location.dtype))[0]
 
     def _conditional_covariance(self, natural: Natural, evidence: Evidence, context: Context | None) -> Tensor:
         """[n, leaves, d, d] of what is unknown given what is known; 0 elsewhere."""
@@ -217,6 +217,11 @@ class CorrelatedGaussianLeaves(Leaves):
             own = _positive(pool).expand(1 if self.covariances.shared else self.num_leaves, -1, -1)
             self.covariances.put(level, torch.arange(len(own)), own)
 
+    def copy_from_below(self, level: int) -> None:
+        super().copy_from_below(level)
+        for measured in (self.pool, self.whole):
+            measured[level] = measured[level - 1]
+
     @torch.no_grad()
     def prepare_estimates(
         self, evidence: Evidence, weights: Tensor, *, level: int = 0, context: Context | None = None
@@ -271,10 +276,10 @@ class CorrelatedGaussianLeaves(Leaves):
             trace = torch.diagonal(torch.linalg.solve(covariance, seen), dim1=-2, dim2=-1).sum(-1)
             total = total - 0.5 * (mass * torch.linalg.slogdet(covariance).logabsdet + trace).sum(-1)
         if self.context_width:
-            slope = natural["slope"][:, :1] if self.tied_slopes else natural["slope"]
+            slope = (natural["slope"][:, :1] if self.tied_slopes else natural["slope"]).to(covariance)
             measure = pool.unsqueeze(1) if self.tied_slopes else covariance
             total = total - 0.5 * RIDGE * (slope * torch.linalg.solve(measure, slope)).sum((1, 2, 3))
-        return total
+        return total.to(mean.dtype)
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
         if set(natural) != {"mean", "covariance"}:

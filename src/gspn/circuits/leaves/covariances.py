@@ -2,6 +2,9 @@
 
 All in units of the data. A structure holds what is learned of all levels and leaves; means, slopes and densities belong
 to the leaves (`correlated`).
+
+Covariances are computed in double precision whatever the parameters are in: where columns nearly follow from others,
+products of factors in single precision would not be positive definite any more.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ class Covariances(nn.Module, ABC):
 
     @abstractmethod
     def forward(self) -> Tensor:
-        """[levels, leaves, d, d]"""
+        """[levels, leaves, d, d] in double precision"""
 
     def natural(self) -> dict[str, Tensor]:
         """The covariances, and what else they are made of."""
@@ -92,7 +95,7 @@ class Covariances(nn.Module, ABC):
 
 
 class Full(Covariances):
-    """Any covariance, by its Cholesky factor."""
+    """Any covariance whose eigenvalues the floor bounds: its square, and the product of a triangular factor."""
 
     def __init__(self, num_levels: int, num_leaves: int, floor: Tensor) -> None:
         super().__init__(num_levels, num_leaves, floor)
@@ -100,16 +103,19 @@ class Full(Covariances):
         self.raw_factor = nn.Parameter(torch.zeros(num_levels, own, size, size))
 
     def forward(self) -> Tensor:
-        raw = self.raw_factor
-        diagonal = self.floor.to(raw) + softplus(torch.diagonal(raw, dim1=-2, dim2=-1))
-        factor = torch.tril(raw, -1) + torch.diag_embed(diagonal)
-        found = factor @ factor.mT
+        raw = self.raw_factor.double()
+        factor = torch.tril(raw, -1) + torch.diag_embed(softplus(torch.diagonal(raw, dim1=-2, dim2=-1)))
+        # A bound on the factor's diagonal alone would let eigenvalues of many columns fall far below it.
+        found = factor @ factor.mT + torch.diag(self.floor.square()).to(raw.device)
         return found.expand(-1, self.num_leaves, -1, -1)
 
     def put(self, level: int, leaves: Tensor, covariance: Tensor) -> None:
-        factor = torch.linalg.cholesky(covariance)
-        diagonal = torch.diagonal(factor, dim1=-2, dim2=-1) - self.floor.to(factor)
-        raw = torch.tril(factor, -1) + torch.diag_embed(inverse_softplus(diagonal))
+        # Not by Cholesky: where an eigenvalue is at the floor, what is left is singular.
+        values, vectors = torch.linalg.eigh(covariance - torch.diag(self.floor.square()).to(covariance))
+        upper = torch.linalg.qr((vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)).mT).R
+        diagonal = torch.diagonal(upper, dim1=-2, dim2=-1)
+        factor = torch.where(diagonal < 0, -1.0, 1.0).unsqueeze(-2) * upper.mT
+        raw = torch.tril(factor, -1) + torch.diag_embed(inverse_softplus(diagonal.abs()))
         with torch.no_grad():
             self.raw_factor[level, leaves] = raw.to(self.raw_factor)
 
@@ -121,7 +127,7 @@ class Full(Covariances):
             leaves, mass = leaves[:1] * 0, mass.sum(0, keepdim=True)
             scatter = (found.sums + seen.sums * (found.mass > 0)[:, None, None]).sum(0, keepdim=True)
         new = floored(scatter / mass[:, None, None], least)
-        old = self.forward()[level, leaves].detach().double()
+        old = self.forward()[level, leaves].detach()
         better = expected_log_density(new, scatter, mass) >= expected_log_density(old, scatter, mass)
         self.put(level, leaves[better], new[better])
 
@@ -131,9 +137,8 @@ class Full(Covariances):
             return "symmetric"
         if self.shared and not torch.allclose(covariance, covariance[:, :1], rtol=1e-6, atol=1e-9):
             return "the same for all leaves of a level"
-        factor, wrong = torch.linalg.cholesky_ex(covariance)
-        deviations = torch.diagonal(factor, dim1=-2, dim2=-1)
-        if bool((wrong > 0).any()) or bool((deviations < self.floor * (1 - 1e-6)).any()):
+        bound = torch.diag(self.floor.square())
+        if bool((torch.linalg.eigvalsh(covariance - bound) < -1e-6 * bound.amax()).any()):
             return f"positive definite, with deviations of at least {self.floor.tolist()} of the units of the data"
         for level, own in enumerate(covariance):
             self.put(level, torch.arange(self.raw_factor.shape[1]), own[: self.raw_factor.shape[1]])
@@ -160,7 +165,7 @@ class Diagonal(Covariances):
         self.raw_scale = nn.Parameter(torch.zeros(num_levels, num_leaves, len(floor)))
 
     def _variance(self) -> Tensor:
-        return (self.floor.to(self.raw_scale) + softplus(self.raw_scale)).square()
+        return (self.floor.to(self.raw_scale.device) + softplus(self.raw_scale.double())).square()
 
     def forward(self) -> Tensor:
         return torch.diag_embed(self._variance())
@@ -201,10 +206,11 @@ class LowRank(Covariances):
         self.raw_scale = nn.Parameter(torch.zeros(num_levels, num_leaves, size))
 
     def _noise(self) -> Tensor:
-        return (self.floor.to(self.raw_scale) + softplus(self.raw_scale)).square()
+        return (self.floor.to(self.raw_scale.device) + softplus(self.raw_scale.double())).square()
 
     def forward(self) -> Tensor:
-        return self.raw_loadings @ self.raw_loadings.mT + torch.diag_embed(self._noise())
+        loadings = self.raw_loadings.double()
+        return loadings @ loadings.mT + torch.diag_embed(self._noise())
 
     def put(self, level: int, leaves: Tensor, covariance: Tensor) -> None:
         """From a plain covariance: its leading eigenvectors, and a few steps of factor analysis."""
@@ -224,8 +230,8 @@ class LowRank(Covariances):
     def update(self, level: int, found: Scatter, seen: Scatter, least: float) -> None:
         """A few steps of factor analysis, which never make it worse."""
         leaves, scatter, mass = found.beside(seen)
-        target, old = scatter / mass[:, None, None], self.forward()[level, leaves].detach().double()
-        loadings, noise = self.raw_loadings[level, leaves].detach().double(), self._noise()[level, leaves].double()
+        target, old = scatter / mass[:, None, None], self.forward()[level, leaves].detach()
+        loadings, noise = self.raw_loadings[level, leaves].detach().double(), self._noise()[level, leaves].detach()
         identity = torch.eye(self.rank, dtype=torch.float64, device=target.device)
         for _ in range(_INNER_STEPS):
             beta = torch.linalg.solve(loadings @ loadings.mT + torch.diag_embed(noise), loadings).mT

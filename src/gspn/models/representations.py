@@ -1,0 +1,53 @@
+"""What is known of a single model's states: posteriors, embeddings, how uncertain they are.
+
+Several models that answer as one have no states in common, so these are no questions to them.
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+from torch import Tensor
+
+from gspn.graphs import OneGraph, SeveralGraphs
+from gspn.hierarchy import Hierarchy
+from gspn.models.questions import Graphs, Questions
+from gspn.queries.scoring import posterior_entropy
+
+
+class Representations(Questions):
+    """The questions, with those about a model's states."""
+
+    hierarchy: Hierarchy
+
+    @overload
+    def posteriors(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def posteriors(self, graphs: OneGraph) -> Tensor: ...
+    def posteriors(self, graphs: Graphs) -> Tensor | list[Tensor]:
+        """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
+        return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors)
+
+    @overload
+    def embed(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def embed(self, graphs: OneGraph) -> Tensor: ...
+    def embed(self, graphs: Graphs) -> Tensor | list[Tensor]:
+        """[N, L·S·C] the posteriors as one vector a vertex; a list for a sequence of graphs."""
+        return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors.flatten(1))
+
+    @overload
+    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def transform(self, graphs: OneGraph) -> Tensor: ...
+    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
+        """The same as `embed`, under the name that pipelines use."""
+        return self.embed(graphs)
+
+    @overload
+    def posterior_entropy(self, graphs: SeveralGraphs) -> list[Tensor]: ...
+    @overload
+    def posterior_entropy(self, graphs: OneGraph) -> Tensor: ...
+    def posterior_entropy(self, graphs: Graphs) -> Tensor | list[Tensor]:
+        """[N, L, S] entropy of every sum unit's posterior in nats: how uncertain the states are; at most log C."""
+        return self._ask(graphs, lambda batch, _: posterior_entropy(self.hierarchy, batch))
