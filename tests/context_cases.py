@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -24,6 +24,8 @@ VARIANCES = (0.0, 0.5, 1.0)
 TEMPLATES = ("naive Bayes", "hand-made", "together", "random")
 GRAPHS = ("cyclic", "self-loops", "parallel", "components", "isolated", "no edges")
 
+Atoms: TypeAlias = dict[str, list[float]]
+
 
 @dataclass
 class Case:
@@ -34,6 +36,7 @@ class Case:
     data: Data
     theirs: oracle.Model
     graph: oracle.Graph
+    atoms: Atoms = field(default_factory=dict)
 
 
 def draw_schema(rng: np.random.Generator) -> Schema:
@@ -83,7 +86,24 @@ def draw_graph(rng: np.random.Generator, schema: Schema, axes: dict[str, Any]) -
     )
 
 
-def make_case(seed: int) -> Case:
+def at_atoms(rng: np.random.Generator, schema: Schema, atoms: Atoms, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of which four in ten are at an atom where their attribute has some; gaps stay."""
+    x = x.copy()
+    for name, values in atoms.items():
+        column = schema.index(name)
+        chosen = (rng.random(len(x)) < 0.4) & ~np.isnan(x[:, column])
+        x[chosen, column] = rng.choice(values, size=int(chosen.sum()))
+    return x
+
+
+def draw_atoms(rng: np.random.Generator, schema: Schema) -> Atoms:
+    """Of the first continuous attribute, and of the others by chance: 0, sometimes with a sentinel."""
+    names = [attribute.name for attribute in schema if isinstance(attribute, Continuous)]
+    chosen = [name for i, name in enumerate(names) if i == 0 or rng.random() < 0.5]
+    return {name: [0.0, -30.0][: int(rng.integers(1, 3))] for name in chosen}
+
+
+def make_case(seed: int, *, atoms: bool = False) -> Case:
     rng = np.random.default_rng(1000 + seed)
     context = CONTEXTS[(seed + 1) % 3] if seed % 8 else CONTEXTS[1 + seed // 8 % 2]
     axes: dict[str, Any] = {
@@ -99,6 +119,11 @@ def make_case(seed: int) -> Case:
     }
     schema = draw_schema(rng)
     data = draw_graph(rng, schema, axes)
+    more: dict[str, Any] = {}
+    if atoms:
+        other = np.random.default_rng(2000 + seed)
+        more["atoms"] = draw_atoms(other, schema)
+        data.x = torch.from_numpy(at_atoms(other, schema, more["atoms"], data.x.numpy()))
     settings: dict[str, Any] = {
         "num_layers": axes["levels"],
         "num_states": 2,
@@ -109,9 +134,9 @@ def make_case(seed: int) -> Case:
         "context_variance": axes["variance"],
         "slopes": axes["slopes"],
     }
-    model = GSPN(schema, **settings)
+    model = GSPN(schema, **settings, **more)
     set_at_random(model.double(), rng)
-    return Case(axes, model, data, oracle_model(model), oracle_graph(data))
+    return Case(axes, model, data, oracle_model(model), oracle_graph(data), more.get("atoms", {}))
 
 
 def set_at_random(model: GSPN, rng: np.random.Generator) -> None:

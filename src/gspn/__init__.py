@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gspn import circuits, datasets, testing
+    from gspn.atoms import find_atoms
     from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
     from gspn.convert.arrays import from_arrays, to_arrays
     from gspn.convert.frames import graph_table, to_tables, vertex_table
@@ -44,6 +45,7 @@ _HOMES = {
     "StoredGraph": "gspn.graphs.stored",
     "SupervisedGSPN": "gspn.models.supervised",
     "TableImputer": "gspn.imputation",
+    "find_atoms": "gspn.atoms",
     "from_arrays": "gspn.convert.arrays",
     "from_networkx": "gspn.convert.networkx",
     "from_sdf": "gspn.convert.molecules",
@@ -79,6 +81,7 @@ __all__ = [
     "__version__",
     "circuits",
     "datasets",
+    "find_atoms",
     "from_arrays",
     "from_networkx",
     "from_sdf",

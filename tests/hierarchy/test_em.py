@@ -74,6 +74,38 @@ def test_never_falls(covariance: str, context: str | None, slopes: str, prior: f
         assert all(after >= before - 1e-9 * abs(before) for before, after in itertools.pairwise(found))
 
 
+ATOMS = {"a": [0.0], "c": [-20.0, 5.0]}
+
+
+def with_atoms(data: Data) -> Data:
+    """A third of the known entries of two attributes at atoms."""
+    x, rng = data.x.clone(), np.random.default_rng(3)
+    for name, values in ATOMS.items():
+        column = SCHEMA.index(name)
+        chosen = torch.from_numpy(rng.random(len(x)) < 0.33) & ~torch.isnan(x[:, column])
+        x[chosen, column] = torch.from_numpy(rng.choice(values, size=int(chosen.sum())))
+    return Data(x=x, edge_index=data.edge_index, edge_type=data.edge_type)
+
+
+@pytest.mark.parametrize("prior", [0.0, 2.0])
+@pytest.mark.parametrize(
+    ("context", "slopes"), [(None, "tied"), ("neighbours", "tied"), ("neighbours", "free"), ("two_hops", "tied")]
+)
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_never_falls_with_atoms(covariance: str, context: str | None, slopes: str, prior: float) -> None:
+    """Nor is an atom's probability in a state another than that of the entries it explains."""
+    data = with_atoms(graph())
+    fitted = model(covariance=covariance, context=context, slopes=slopes, prior=prior, atoms=ATOMS).double()
+    fitted.fit(data, progress=False, keep_scores=False)
+    for level in (0, 1):
+        found = [record["objective"] for record in fitted.em_history_ if record["level"] == level]
+        assert len(found) > 1
+        assert all(after >= before - 1e-9 * abs(before) for before, after in itertools.pairwise(found))
+    own = next(leaves for leaves in fitted.get_parameters()["leaves"].values() if "atoms" in leaves)["atoms"]
+    assert bool((own > 0).any())
+    assert bool((own < 1).all())
+
+
 def test_the_objective_is_what_it_is_said_to_be() -> None:
     """The last record: likelihoods of vertices that receive, log-densities of leaves and of transitions."""
     prior, data = 1.5, graph()

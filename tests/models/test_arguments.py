@@ -77,6 +77,23 @@ def test_constructor_arguments(name: str, value: Any) -> None:
     assert str(value) in str(raised.value) or type(value).__name__ in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("atoms", "message"),
+    [
+        (["charge"], "atoms must map"),
+        ({"charge": 0.0}, "atoms of 'charge' must be a list"),
+        ({"charge": "0"}, "atoms of 'charge' must be a list"),
+        ({"charge": [0.0, math.nan]}, "atoms of 'charge' must be finite numbers, got nan"),
+        ({"charge": [0.0, -0.0]}, "atoms of 'charge' name a value twice"),
+        ({"element": [0.0]}, "'element' is categorical"),
+        ({"nothing": [0.0]}, "no attribute 'nothing'"),
+    ],
+)
+def test_atoms_that_are_none(atoms: Any, message: str) -> None:
+    with pytest.raises(gspn.GSPNError, match=message):
+        small_model(atoms=atoms)
+
+
 def test_a_seed_that_construction_accepts_can_be_trained_with() -> None:
     graphs = draw_graphs(2, seed=7)
     for seed in (0, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1):

@@ -52,6 +52,7 @@ ARGUMENTS: dict[str, Any] = {
     "prior": 0.5,
     "start": "clusters",
     "halve_every": 20,
+    "atoms": {"charge": [0.0]},
 }
 """Every constructor argument, none at its default but those that exclude others."""
 

@@ -34,6 +34,25 @@ class Components:
     def attribute(self) -> Attribute:
         return self.parts[0].family.attribute
 
+    @property
+    def atoms(self) -> Tensor:
+        """[A] values that have a mass of their own, ascending."""
+        own = [part.family.atoms().get(self.attribute.name) for part in self.parts]
+        found = [values.double().cpu() for values in own if values is not None]
+        return torch.cat(found).unique() if found else torch.zeros(0, dtype=torch.float64)
+
+    def masses(self, weights: Tensor) -> Tensor:
+        """[n, A] probabilities of the atoms in mixtures with weights [n, C]."""
+        at = [self.log_density(value.expand(len(weights))).exp() for value in self.atoms]
+        found = [(weights * of_value).sum(-1) for of_value in at]
+        return torch.stack(found, dim=-1) if found else weights.new_zeros(len(weights), 0)
+
+    def _elsewhere(self, weights: Tensor) -> tuple[Components, Tensor]:
+        """Components beside the atoms, and what is left of the weights [n, C]."""
+        found = [part.family.elsewhere(part.natural) for part in self.parts]
+        shares = _side_by_side([log_share for _, log_share in found]).exp()
+        return Components([rows for rows, _ in found]), weights * shares
+
     def __getitem__(self, rows: slice | Tensor) -> Components:
         taken = copy.copy(self)
         taken.parts = [part[rows] for part in self.parts]
@@ -91,7 +110,15 @@ class Components:
         return torch.cat([sample_rows(part, n, generator) for part in self.parts], dim=-1)
 
     def mode(self, weights: Tensor) -> Tensor:
-        """[n] a most likely value of the mixtures with weights [n, C]."""
+        """[n] a most likely value of the mixtures with weights [n, C].
+
+        Masses and densities do not compare: where there are atoms, the likeliest of them and "elsewhere" is taken, and
+        elsewhere the place of the highest density.
+        """
+        if len(self.atoms):
+            masses, (beside, left) = self.masses(weights), self._elsewhere(weights)
+            largest, place = masses.max(1)
+            return torch.where(largest > left.sum(1), self.atoms[place], beside.mode(_shares(left)))
         first = self.parts[0]
         quick = first.family.mixture_mode(first.natural, weights) if self._one_for_all else None
         if quick is not None:
@@ -103,7 +130,15 @@ class Components:
         return continuous_mode(weights, self._log_densities, self._breakpoints())
 
     def entropy(self, weights: Tensor) -> Tensor:
-        """[n] entropy of the mixtures with weights [n, C] in nats; differential where the attribute is continuous."""
+        """[n] entropy of the mixtures with weights [n, C] in nats; differential where the attribute is continuous.
+
+        With atoms: of which of them it is, if any, and what is left elsewhere.
+        """
+        if len(self.atoms):
+            masses, (beside, left) = self.masses(weights), self._elsewhere(weights)
+            outside = left.sum(1)
+            of_places = -torch.xlogy(masses, masses).sum(1) - torch.xlogy(outside, outside)
+            return of_places + outside * beside.entropy(_shares(left))
         first = self.parts[0]
         quick = first.family.mixture_entropy(first.natural, weights) if self._one_for_all else None
         if quick is not None:
@@ -138,6 +173,13 @@ def frozen(family: F) -> F:
     """A copy of a family that no later training changes; what is learned is in the natural parameters already."""
     has_more = any(True for _ in family.buffers()) or any(True for _ in family.children())
     return copy.deepcopy(family) if has_more else copy.copy(family)
+
+
+def _shares(weights: Tensor) -> Tensor:
+    """[n, C] as shares of their sum; all alike where that is 0."""
+    total = weights.sum(1, keepdim=True)
+    alike = torch.full_like(weights, 1 / weights.shape[1])
+    return torch.where(total > 0, weights / total.clamp_min(torch.finfo(weights.dtype).tiny), alike)
 
 
 def _copied(natural: Natural) -> Natural:

@@ -108,8 +108,16 @@ class Mixture:
         """[n, C] mixing weights."""
         return torch.softmax(self._log_weights, dim=-1)
 
+    @property
+    def atoms(self) -> Tensor:
+        """[A] values that have a mass of their own beside the density, ascending."""
+        return self._components.atoms
+
     def log_prob(self, values: Any) -> Tensor:
-        """[n] log-density of one value a row, or of the same value in all rows; 0 where it is missing."""
+        """[n] log-density of one value a row, or of the same value in all rows; 0 where it is missing.
+
+        At an atom it is the logarithm of its mass.
+        """
         x = encoded(self.attribute, values, len(self))
         log_density = self._components.log_density(x)
         return torch.logsumexp(self._log_weights + log_density, dim=-1).masked_fill(torch.isnan(x), 0.0)
@@ -166,6 +174,10 @@ class Mixture:
             low, high = torch.where(enough, low, middle + 1 if whole else middle), torch.where(enough, middle, high)
             if whole:
                 low = torch.minimum(low, high)
+        for value, mass in zip(self.atoms, self._components.masses(self.weights).T, strict=True):
+            # Bisection comes near an atom; the quantile is the atom itself.
+            at = self._cumulative(value.expand(len(self)))
+            high = torch.where((at - mass < q) & (q <= at), value, high)
         return high
 
     def interval(self, level: float = 0.9) -> Tensor:

@@ -29,10 +29,17 @@ SPREADS = 5.0
 """The scale of the guard's Cauchy distributions, in spreads of the attribute's unit."""
 
 
-def guarded(roots: Roots, epsilon: float, units: Mapping[str, Tensor | Sequence[float]]) -> Roots:
+def guarded(
+    roots: Roots,
+    epsilon: float,
+    units: Mapping[str, Tensor | Sequence[float]],
+    atoms: Mapping[str, Tensor] | None = None,
+) -> Roots:
     """The roots with a guard of weight `epsilon`; with 0 the roots themselves.
 
-    `units` has [centre, spread] of every continuous attribute by name (`Leaves.units`).
+    `units` has [centre, spread] of every continuous attribute by name (`Leaves.units`), `atoms` the values that have
+    a mass of their own (`Leaves.atoms`): the K of an attribute share K parts in K + 1 of the guard, Cauchy has the
+    other.
     """
     if not is_number(epsilon) or not 0 <= epsilon < 1:
         raise InputError(f"the weight of a guard must be at least 0 and below 1, got {shorten(epsilon)}")
@@ -44,7 +51,7 @@ def guarded(roots: Roots, epsilon: float, units: Mapping[str, Tensor | Sequence[
             if attribute.name not in units:
                 raise InputError(f"a guard needs the unit of '{attribute.name}', which is not known")
             center, spread = (float(number) for number in units[attribute.name])
-            heavy[column] = heavy_tailed(attribute, center, SPREADS * spread)
+            heavy[column] = heavy_tailed(attribute, center, SPREADS * spread, (atoms or {}).get(attribute.name))
     if not heavy:
         return roots
     log_weights = torch.tensor([[math.log1p(-epsilon), math.log(epsilon)]], dtype=torch.float64)

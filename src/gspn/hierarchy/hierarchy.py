@@ -131,8 +131,12 @@ class Hierarchy(nn.Module):
         context_variance: float = 0.0,
         slopes: str = "tied",
         guard: float = 0.0,
+        atoms: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
-        """`leaves` names the families of some attributes, or sets of attributes, by their names in schema order."""
+        """`leaves` names the families of some attributes, or sets of attributes, by their names in schema order.
+
+        `atoms` are values of continuous attributes, by name, that have a mass of their own.
+        """
         super().__init__()
         self.schema = schema
         self.num_layers = num_layers
@@ -156,8 +160,11 @@ class Hierarchy(nn.Module):
             if context is not None and takes_context(family):
                 width = self.usual.width
             tied = slopes == "tied"
-            made = leaves_for(attributes, own_levels, count, family=family, context_width=width, tied_slopes=tied)
-            self.leaves.append(made)
+            self.leaves.append(
+                leaves_for(
+                    attributes, own_levels, count, family=family, context_width=width, tied_slopes=tied, atoms=atoms
+                )
+            )
         self.aggregation = aggregation_named(aggregation)(num_layers, num_edge_types, sums, num_states)
         self.aggregation_name = aggregation
         self.raw_prior = nn.Parameter(0.1 * torch.randn(sums, num_states))

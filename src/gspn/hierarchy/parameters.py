@@ -44,6 +44,11 @@ def export_units(families: Sequence[Leaves]) -> dict[str, Tensor]:
     return {name: units for family in families for name, units in family.units().items()}
 
 
+def atoms_of(families: Sequence[Leaves]) -> dict[str, Tensor]:
+    """Values that have a mass of their own, by attribute."""
+    return {name: values for family in families for name, values in family.atoms().items()}
+
+
 def check_like(what: str, given: Any, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Given numbers by name, all finite, with the names and shapes of others; `what` they belong to."""
     values = as_mapping(f"parameters of {what}", given)

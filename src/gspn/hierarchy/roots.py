@@ -21,7 +21,7 @@ from gspn.circuits.leaves import at_level
 from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
 from gspn.graphs.echoes import echo_free
-from gspn.hierarchy.parameters import export_units
+from gspn.hierarchy.parameters import atoms_of, export_units
 
 if TYPE_CHECKING:
     from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
@@ -94,13 +94,13 @@ def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]]
     order = torch.cat([rows for rows, _, _ in pieces]).argsort() if pieces else None
     context = None if order is None or not contexts else _together(contexts)[order]
     given = Given.of(hierarchy.template, hierarchy.families, root, log_prior, evidence, context)
-    units = export_units(hierarchy.families)
+    units, atoms = export_units(hierarchy.families), atoms_of(hierarchy.families)
     if not alone.any():
-        return guarded(given, hierarchy.guard, units)
+        return guarded(given, hierarchy.guard, units, atoms)
     # Level 0 answers for vertices that receive nothing, where there is a context.
     by_lowest = Given.of(hierarchy.template, hierarchy.families, lowest, log_prior[alone], evidence[alone])
     rows, others = alone.nonzero().squeeze(1), (~alone).nonzero().squeeze(1)
-    return guarded(Assorted(((others, given[others]), (rows, by_lowest))), hierarchy.guard, units)
+    return guarded(Assorted(((others, given[others]), (rows, by_lowest))), hierarchy.guard, units, atoms)
 
 
 def _together(contexts: list[Context]) -> Context:

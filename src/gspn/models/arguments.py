@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,6 +12,7 @@ from gspn.circuits.leaves.covariances import STRUCTURES
 from gspn.circuits.leaves.registry import check_family, correlated_scopes, family_name, needs_context
 from gspn.circuits.structure import Leaf, Unit, walk
 from gspn.circuits.validity import check_circuit
+from gspn.columns import is_number
 from gspn.errors import InputError
 from gspn.hierarchy.aggregation import aggregation_named
 from gspn.hierarchy.objectives import OBJECTIVES
@@ -110,6 +111,34 @@ def chosen_leaves(schema: Schema, leaves: Any) -> dict[tuple[str, ...], str]:
             raise InputError(f"leaves: {key!r} names an attribute twice")
         chosen[ordered] = family
     return chosen
+
+
+def chosen_atoms(schema: Schema, atoms: Any) -> dict[str, tuple[float, ...]]:
+    """The argument `atoms` in the schema's order, values ascending; attributes without any are left out."""
+    if atoms is None:
+        return {}
+    if not isinstance(atoms, Mapping):
+        raise InputError(f"atoms must map attributes to values, got {type(atoms).__name__}")
+    for name in atoms:
+        if schema[schema.index(name)].kind != "continuous":
+            raise InputError(
+                f"atoms: '{name}' is {schema[schema.index(name)].kind}; only continuous attributes have any"
+            )
+    found = {name: _atoms_of(name, atoms[name]) for name in schema.names if name in atoms}
+    return {name: values for name, values in found.items() if values}
+
+
+def _atoms_of(name: str, values: Any) -> tuple[float, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"atoms of '{name}' must be a list of numbers, got {values!r}")
+    given = list(values)
+    for value in given:
+        if not is_number(value) or not math.isfinite(value):
+            raise InputError(f"atoms of '{name}' must be finite numbers, got {value!r}")
+    found = sorted({float(value) for value in given})
+    if len(found) < len(given):
+        raise InputError(f"atoms of '{name}' name a value twice: {given}")
+    return tuple(found)
 
 
 def check_training(settings: dict[str, Any]) -> None:

@@ -21,7 +21,14 @@ from gspn.graphs import Batch, GraphDataset, pack
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.models import saving
-from gspn.models.arguments import check_context, check_seams, check_structure, check_training, chosen_leaves
+from gspn.models.arguments import (
+    check_context,
+    check_seams,
+    check_structure,
+    check_training,
+    chosen_atoms,
+    chosen_leaves,
+)
 from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
 from gspn.models.compatibility import check_edge_types, check_magnitudes
@@ -96,6 +103,10 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
         `epochs=0` EM is all there is.
     halve_every:
         Epochs after which the learning rate is halved, again and again; None leaves it as it is.
+    atoms:
+        Values of continuous attributes that have a probability of their own beside the density, for zeros, caps and
+        sentinels that occur again and again: {"income": [0.0, 99999.0]}. Each state learns how likely they are; an
+        entry at an atom says nothing else about the others of its vertex. `gspn.find_atoms` finds some.
     """
 
     _fitted: Tensor
@@ -131,6 +142,7 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
         guard: float = 0.0,
         start: str = "clusters",
         halve_every: float | None = None,
+        atoms: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         super().__init__()
         self.schema = schema
@@ -159,6 +171,7 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
         self.guard = guard
         self.start = start
         self.halve_every = halve_every
+        self.atoms = atoms
         self._build()
 
     def _build(self) -> None:
@@ -175,6 +188,7 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
         )
         check_context(self.num_layers, self.covariance, self.context, self.context_variance, self.slopes, self.guard)
         check_seams(self.schema, self.template, self.aggregation, self.leaves, self.covariance, self.context)
+        chosen_atoms(self.schema, self.atoms)
         check_training(self.arguments())
 
     def _make(self) -> None:
@@ -195,6 +209,7 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
             self.context_variance,
             self.slopes,
             self.guard,
+            chosen_atoms(self.schema, self.atoms),
         )
 
     @property
@@ -264,8 +279,7 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
         settings = saving.settings_to_json(self.arguments())
         identity = {name: settings[name] for name in ("template", "shortcut")}
         identity["weights"] = digest(self.hierarchy.state_dict())
-        if "leaves" in settings:
-            identity["leaves"] = settings["leaves"]
+        identity |= {name: settings[name] for name in ("leaves", "atoms") if name in settings}
         return evaluate_stored(
             self.hierarchy,
             identity,
@@ -313,8 +327,8 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
 
         "prior" [S, C]; "transitions" [L-1, T, S, C, C]; "leaves" by attribute, each [L, leaves, …] (the root's row is
         the combined one where there is a shortcut): "mean", "std" (continuous), "probs" (categorical, binary), "rate"
-        (Poisson), "mean", "dispersion" (negative binomial); "units" by continuous attribute [centre, spread];
-        "shortcut" [L-1] where there is one.
+        (Poisson), "mean", "dispersion" (negative binomial), "atoms" (their probabilities, attribute after attribute,
+        values ascending); "units" by continuous attribute [centre, spread]; "shortcut" [L-1] where there is one.
         """
         return self.hierarchy.export()
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from gspn.attributes import Attribute, Schema, from_json, to_json
 from gspn.circuits.structure import Unit, circuit_from_json, circuit_to_json
-from gspn.models.arguments import chosen_leaves
+from gspn.models.arguments import chosen_atoms, chosen_leaves
 from gspn.training.files import replace_file, sync_folder, tensor_bytes, write_through
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ LATER: Mapping[str, Any] = {
     "guard": 0.0,
     "start": "clusters",
     "halve_every": None,
+    "atoms": None,
 }
 """Settings that older files do not have, and what they mean there: written only where they are something else."""
 
@@ -140,11 +141,15 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Constructor arguments as JSON: schema and template by their structure, numbers as plain Python ones."""
     plain: dict[str, Any] = {}
     for name, value in settings.items():
-        if name in LATER and (value == LATER[name] or (name == "leaves" and not value)):
+        if name in LATER and (value == LATER[name] or (name in ("leaves", "atoms") and not value)):
             continue
         if name == "leaves":  # in one form, however it was written: a checkpoint belongs to the model it is of
             chosen = sorted(chosen_leaves(settings["schema"], value).items())
             plain[name] = [[list(names), family] for names, family in chosen]
+        elif name == "atoms":
+            plain[name] = {
+                attribute: list(values) for attribute, values in chosen_atoms(settings["schema"], value).items()
+            }
         elif isinstance(value, Schema):
             plain[name] = value.to_json()
         elif isinstance(value, Attribute):

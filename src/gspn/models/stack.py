@@ -21,6 +21,7 @@ from gspn.graphs import GraphDataset, pack
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.stacked import Stacked, tells_types_apart
 from gspn.models import saving
+from gspn.models.arguments import chosen_atoms
 from gspn.models.changes import WhatIfQuestions
 from gspn.models.compatibility import check_edge_types
 from gspn.models.gspn import GSPN
@@ -46,8 +47,8 @@ class Stack(WhatIfQuestions):
     observed; only what becomes known inside an answer (`Joint.condition`) shifts them, by Bayes' rule. What is about a
     model's states (`embed`, `posteriors`) is asked of the `models`, and they are what learns: a stack has no `fit`.
 
-    The models may differ in anything but the schema: levels, states, contexts, guards, edge types. One that does not
-    tell edge types apart takes graphs with types as without.
+    The models may differ in anything but the schema and the atoms: levels, states, contexts, guards, edge types. One
+    that does not tell edge types apart takes graphs with types as without.
 
     Parameters
     ----------
@@ -116,6 +117,12 @@ def _checked_models(models: Any) -> tuple[GSPN, ...]:
         _require_fitted(model, number)
         if model.schema != models[0].schema:
             raise InputError(f"the schema of model {number} is not that of model 0: {_difference(models[0], model)}")
+        first, own = (chosen_atoms(model.schema, one.atoms) for one in (models[0], model))
+        if own != first:
+            raise InputError(
+                f"model {number} has the atoms {own}, model 0 has {first}: what is a mass in one would be a density in "
+                "the other, and these cannot be added"
+            )
     return tuple(models)
 
 

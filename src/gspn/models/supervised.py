@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeVar, overload
 
@@ -104,6 +104,7 @@ class SupervisedGSPN(GSPN):
         guard: float = 0.0,
         start: str = "clusters",
         halve_every: float | None = None,
+        atoms: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         self.target = target
         self.num_graph_states = num_graph_states
@@ -140,6 +141,7 @@ class SupervisedGSPN(GSPN):
             guard,
             start,
             halve_every,
+            atoms,
         )
 
     def _check(self) -> None:

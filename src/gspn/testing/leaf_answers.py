@@ -68,12 +68,15 @@ class LeafAnswers(Suite):
                 found = components.quantile(q).expand(rows, -1)
                 for leaf in range(found.shape[1]):
                     at = components.cumulative(found[:, leaf])[:, leaf].numpy()
-                    if components.attribute.kind == "continuous":
+                    if components.attribute.kind == "continuous" and not len(components.atoms):
                         np.testing.assert_allclose(at, q, rtol=1e-6, atol=1e-9)
-                    else:
-                        before = components.cumulative(found[:, leaf] - 1)[:, leaf].numpy()
-                        assert (at >= q - 1e-12).all(), f"the {q}-quantile {found[:, leaf]} is too small"
-                        assert (before < q + 1e-12).all(), f"the {q}-quantile {found[:, leaf]} is too large"
+                        continue
+                    lower, rounding = found[:, leaf] - 1, 1e-12
+                    if len(components.atoms):
+                        lower, rounding = torch.nextafter(found[:, leaf], torch.tensor(-torch.inf).double()), 1e-9
+                    before = components.cumulative(lower)[:, leaf].numpy()
+                    assert (at >= q - rounding).all(), f"the {q}-quantile {found[:, leaf]} is too small"
+                    assert (before < q + rounding).all(), f"the {q}-quantile {found[:, leaf]} is too large"
             if components.attribute.kind != "continuous":
                 for place in (0, 1, len(grid) // 20):
                     found = components.cumulative(torch.full((rows,), grid[place]))
@@ -83,7 +86,9 @@ class LeafAnswers(Suite):
                 for row, leaf in itertools.product(range(rows), range(middle.shape[1])):
                     inside = grid <= middle[row, leaf]
                     mass = (weights * density[row, :, leaf])[inside].sum()
-                    assert abs(mass - 0.5) < 0.01, f"half of the density is not below the median but {mass}"
+                    below_or_at = components.cumulative(torch.from_numpy(middle[:, leaf]))[row, leaf]
+                    assert len(components.atoms) or abs(below_or_at - 0.5) < 1e-6
+                    assert abs(mass - below_or_at) < 0.01, f"{mass} of the density is below the median, not a half"
 
     def test_modes_are_nowhere_exceeded(self) -> None:
         """Of every leaf by itself, and of mixtures of them."""
@@ -92,13 +97,28 @@ class LeafAnswers(Suite):
             count = log_density.shape[2]
             for weights in _mixtures(rows, count):
                 mode = _mode(components, weights)
+                self._check_place(components, weights, mode)
                 with np.errstate(divide="ignore"):
                     on_grid = np.logaddexp.reduce(np.log(weights.numpy())[:, None, :] + log_density, axis=2)
                 at_mode = torch.logsumexp(weights.log() + components.log_density(mode), dim=1).numpy()
-                highest = on_grid.max(1)
+                atom = np.isin(grid, components.atoms.numpy())
+                at_mode = np.where(np.isin(mode.numpy(), components.atoms.numpy()), np.inf, at_mode)
+                highest = np.where(atom, -np.inf, on_grid).max(1)
                 assert (at_mode >= highest - 1e-6).all(), (
                     f"log-density {at_mode} at the modes {mode.tolist()}, but {highest} at {grid[on_grid.argmax(1)]}"
                 )
+
+    def _check_place(self, components: Components, weights: Tensor, mode: Tensor) -> None:
+        """With atoms, the mode is the likeliest of them, or elsewhere if that is likelier."""
+        if not len(components.atoms):
+            return
+        log_density = [components.log_density(value.expand(len(weights))) for value in components.atoms]
+        masses = torch.stack([(weights * one.exp()).sum(1) for one in log_density], dim=1)
+        places = torch.cat([masses, 1 - masses.sum(1, keepdim=True)], dim=1)
+        which = torch.where(mode[:, None] == components.atoms, 1, 0)
+        chosen = torch.where(which.any(1), which.argmax(1), len(components.atoms))
+        found, largest = places.gather(1, chosen[:, None])[:, 0], places.amax(1)
+        assert bool((found >= largest - 1e-9).all()), f"a probability of {found} at the modes, but {largest} elsewhere"
 
     def test_entropies_are_integrals(self) -> None:
         for components, grid, weights, rows in self._ordered():
@@ -274,7 +294,10 @@ def _positions(components: Components, x: Tensor, row: int | None, leaf: int) ->
     """
     own = components if row is None else components[torch.tensor([row])]
     if components.attribute.kind == "continuous":
-        return np.asarray(own.cumulative(x)[:, leaf].numpy(), dtype=np.float64)
+        at = own.cumulative(x)[:, leaf]
+        mass = torch.where(torch.isin(x, own.atoms), own.log_density(x)[:, leaf].exp(), 0.0)
+        share = torch.rand(len(x), generator=_generator(9), dtype=torch.float64)
+        return np.asarray((at - share * mass).numpy(), dtype=np.float64)
     share = torch.rand(len(x), generator=_generator(9), dtype=torch.float64)
     if isinstance(components.attribute, Categorical | Binary):
         codes = int(x.max()) + 1

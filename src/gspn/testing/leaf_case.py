@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical
 from gspn.circuits import Context, Evidence, Leaves, leaves_for
-from gspn.circuits.leaves import Natural, at_level
+from gspn.circuits.leaves import Natural, at_level, with_atoms
 from gspn.testing import oracle
 
 Array: TypeAlias = NDArray[np.float64]
@@ -60,6 +60,9 @@ class LeafCase:
         How often an estimate may be repeated before it has to be the best; every time it must not be worse. By default
         once; a hundred times with a context, where families may make the steps of generalised EM, and over several
         attributes, where gaps make an estimate a step of EM itself.
+    atoms:
+        By continuous attribute: values that have a mass of their own, which the family is given beside its density;
+        none of them `around` the leaves' very centres, where the grid of integrals has a point.
     """
 
     family: str
@@ -73,6 +76,7 @@ class LeafCase:
     build: Callable[..., Leaves] | None = None
     tied_slopes: bool = True
     steps: int | None = None
+    atoms: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def parameters(self) -> dict[str, Tensor]:
         return {key: torch.as_tensor(value, dtype=torch.float64) for key, value in self.exported.items()}
@@ -102,11 +106,14 @@ class LeafCase:
                     family=self.family,
                     context_width=self.context_width,
                     tied_slopes=self.tied_slopes,
+                    atoms=self.atoms,
                 )
             elif self.context_width:
                 made = self.build(self.attributes, levels, leaves, context_width=self.context_width)
             else:
                 made = self.build(self.attributes, levels, leaves)
+            if self.build is not None:
+                made = with_atoms(made, self.atoms)
         return made.to(dtype)
 
     def leaves(self, dtype: torch.dtype = torch.float64) -> Leaves:
@@ -143,7 +150,10 @@ class LeafCase:
         if attribute.kind == "count":
             return [0.0, 1.0, 2.0, 5.0, 17.0]
         center, scale = self.around.get(attribute.name, (0.0, 1.0))
-        return [center + scale * step for step in (-8.0, -1.3, 0.0, 0.4, 2.0, 11.0)]
+        return [center + scale * step for step in (-8.0, -1.3, 0.0, 0.4, 2.0, 11.0)] + self.atoms_of(attribute)
+
+    def atoms_of(self, attribute: Attribute) -> list[float]:
+        return sorted(self.atoms.get(attribute.name, []))
 
     def rows(self) -> Iterator[tuple[list[float | None], list[Code]]]:
         """Values and codes: all known in many combinations, and every pattern of what is unknown, for two rows.
@@ -181,14 +191,16 @@ class LeafCase:
     # Integrals.
 
     def grid(self, attribute: Attribute, points: int) -> tuple[Array, Array]:
-        """Values that carry all the probability, and their weights in an integral (1 for discrete ones)."""
+        """Values that carry all the probability, and their weights in an integral (1 of discrete ones and atoms)."""
         if isinstance(attribute, Categorical | Binary) or attribute.kind == "count":
             size = self.counts if attribute.kind == "count" else len(self.places(attribute))
             return np.arange(size, dtype=np.float64), np.ones(size)
         center, scale = self.around.get(attribute.name, (0.0, 1.0))
         # Trapezoids in t with x = centre + scale · sinh t: exact to many digits also where tails are powers of x.
         t, step = np.linspace(-35.0, 35.0, points, retstep=True)
-        return center + scale * np.sinh(t), scale * np.cosh(t) * step
+        places, atoms = center + scale * np.sinh(t), np.array(self.atoms_of(attribute), dtype=np.float64)
+        assert not np.isin(places, atoms).any(), f"an atom of '{attribute.name}' is a place of the integrals"
+        return np.append(places, atoms), np.append(scale * np.cosh(t) * step, np.ones(len(atoms)))
 
 
 def evidence_of(rows: Sequence[tuple[Sequence[float | None], Sequence[Code]]]) -> Evidence:

@@ -22,8 +22,9 @@ from typing import TypeAlias
 import numpy as np
 
 from gspn.testing import oracle_contexts
+from gspn.testing.oracle_atoms import log_guard
 from gspn.testing.oracle_contexts import Regression
-from gspn.testing.oracle_leaves import Array, Heard, log, log_cauchy, log_density, log_sum_exp
+from gspn.testing.oracle_leaves import Array, Heard, log, log_density, log_sum_exp
 from gspn.testing.oracle_template import (
     Context,
     Density,
@@ -174,7 +175,7 @@ def answer(
     """log density of v's unknown entries at the values, by column: they become known, and why they were not stays.
 
     Asked for entries that are hidden, it is that of a conditional; for missing ones, that of filling gaps. `guard` is
-    the weight of a component with Cauchys in place of the density of continuous entries.
+    the weight of a component with Cauchys in place of the density of continuous entries; their atoms share its weight.
     """
     return answers(model, graph, v, hidden, guard=guard)(values)
 
@@ -202,7 +203,9 @@ def answers(
         continuous = {names[column]: x for column, x in values.items() if column not in discrete}
         if guard == 0 or not continuous:
             return plain(values)
-        far = math.fsum(log_cauchy(x, model.units.get(name, (0.0, 1.0))) for name, x in continuous.items())
+        far = math.fsum(
+            log_guard(x, model.units.get(name, (0.0, 1.0)), model.atoms.get(name, ())) for name, x in continuous.items()
+        )
         return log_sum_exp([log(1 - guard) + plain(values), log(guard) + far + plain(discrete)])
 
     return guarded

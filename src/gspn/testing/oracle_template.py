@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gspn.testing import oracle_leaves
+from gspn.testing import oracle_atoms, oracle_leaves
 from gspn.testing.oracle_contexts import Regression
 from gspn.testing.oracle_leaves import Array, Heard, Told, log, log_sum_exp
 
@@ -64,6 +64,8 @@ class Model:
     is added to the P = d means in users' units, to the P = K logits, to a logit, a log-rate or a log-mean (P = 1).
     Level 0 has heard nothing.
 
+    A continuous scope with `atoms` has {"atoms"} [.., M, K], too: their masses, attribute after attribute.
+
     A scope in `densities` has leaves of another family, with parameters under any names. Where `contextual`, every
     vertex tells its receivers what it expects of its entries, and leaves may depend on what is received: continuous
     entries are told in `units`, categories as probabilities, counts as log(1 + x). A regression says it by itself.
@@ -82,6 +84,7 @@ class Model:
     mix: Mix | None = None  # None: the mean
     weigh: Weigh | None = None  # None: all alike
     regression: Regression | None = None  # None: built-in leaves do not depend on what is received
+    atoms: oracle_atoms.Atoms = field(default_factory=dict)  # values of continuous attributes with a mass of their own
 
     def __post_init__(self) -> None:
         arrays = [self.prior, self.transitions, *(rows for leaf in self.leaves.values() for rows in leaf.values())]
@@ -219,6 +222,11 @@ def names_of(scope: Scope) -> tuple[str, ...]:
 def log_leaf(model: Model, level: int, scope: Scope, m: int, entries: dict[str, Entry], context: Context) -> float:
     """Log density of what is known of a leaf's scope."""
     leaf, (values, codes) = parameters(model, level, scope, m), known(scope, entries)
+    if "atoms" in leaf:
+        of = oracle_atoms.masses(names_of(scope), leaf, model.atoms)
+        rest, heard = oracle_atoms.elsewhere(values, of), context if isinstance(context, Heard) else None
+        density = oracle_leaves.log_leaf(["continuous"] * len(rest), oracle_atoms.without(leaf), rest, heard)
+        return oracle_atoms.log_places(values, of) + density
     if scope in model.densities:
         return model.densities[scope](leaf, values, codes, plain(context))
     kinds = [model.kinds[name] for name in names_of(scope)]
@@ -234,6 +242,11 @@ def told_by_leaf(model: Model, level: int, scope: Scope, m: int, entries: dict[s
         leaf["std"] = math.nan  # a mean is enough to tell; how uncertain it is, nobody has said
     names, heard = names_of(scope), context if isinstance(context, Heard) else None
     units = [model.units.get(name, (0.0, 1.0)) for name in names]
+    if "atoms" in leaf:
+        of = oracle_atoms.masses(names, leaf, model.atoms)
+        rest = oracle_atoms.elsewhere(values, of)
+        alone = oracle_leaves.told(["continuous"] * len(names), oracle_atoms.without(leaf), rest, units, heard)
+        return oracle_atoms.told(alone, values, of, units)
     return oracle_leaves.told([model.kinds[name] for name in names], leaf, values, units, heard)
 
 

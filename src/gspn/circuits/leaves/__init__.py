@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from gspn.circuits.leaves.atoms import with_atoms
 from gspn.circuits.leaves.contract import Leaves, Natural, Rows, at_level, message_width, with_level
 from gspn.circuits.leaves.correlated import CorrelatedGaussianLeaves
 from gspn.circuits.leaves.covariances import STRUCTURES
@@ -27,6 +28,7 @@ __all__ = [
     "leaves_for",
     "message_width",
     "register_leaf",
+    "with_atoms",
     "with_level",
 ]
 

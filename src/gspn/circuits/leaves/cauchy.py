@@ -15,6 +15,7 @@ from torch import Tensor
 from gspn.attributes import Attribute
 from gspn.circuits.leaves.contract import Natural
 from gspn.circuits.leaves.univariate import UnivariateLeaves
+from gspn.circuits.leaves.univariate_atoms import UnivariateAtomLeaves
 from gspn.errors import InputError
 
 _REACH = 4.0 ** torch.arange(-1, 18, dtype=torch.float64)
@@ -87,6 +88,7 @@ class CauchyLeaves(UnivariateLeaves):
         raise InputError(f"the Cauchy distribution of {self.named()} is fixed and cannot be learned")
 
 
-def heavy_tailed(attribute: Attribute, center: float, scale: float) -> UnivariateLeaves:
-    """A single leaf that holds nothing to be impossible."""
-    return CauchyLeaves(attribute, center, scale)
+def heavy_tailed(attribute: Attribute, center: float, scale: float, atoms: Tensor | None = None) -> UnivariateLeaves:
+    """A single leaf that holds nothing to be impossible: each of the atoms is as likely as anything elsewhere."""
+    alone = CauchyLeaves(attribute, center, scale)
+    return alone if atoms is None else UnivariateAtomLeaves(alone, atoms)

@@ -147,6 +147,13 @@ class Leaves(nn.Module, ABC):
         """
         return None
 
+    def atoms(self) -> dict[str, Tensor]:
+        """[K] by attribute, ascending: values that have a mass of their own, where there are any.
+
+        There `log_prob` is in the measure that counts at the atoms; elsewhere it is a density as ever.
+        """
+        return {}
+
     # Learning.
 
     @abstractmethod

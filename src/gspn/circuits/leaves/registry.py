@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gspn.attributes import DISTRIBUTIONS, KINDS, Attribute, Schema
+from gspn.circuits.leaves.atoms import with_atoms
 from gspn.circuits.leaves.contract import Leaves, message_width
 from gspn.circuits.structure import Leaf, Unit, walk
 from gspn.errors import InputError
@@ -163,10 +164,12 @@ def leaves_for(
     family: str | None = None,
     context_width: int = 0,
     tied_slopes: bool = True,
+    atoms: Mapping[str, Sequence[float]] | None = None,
 ) -> Leaves:
     """The leaves of a family (by default the attribute's own) over one or several attributes.
 
-    `context_width` is for families that can depend on a context; 0 means none.
+    `context_width` is for families that can depend on a context; 0 means none. `atoms` are values, by attribute, that
+    have a mass of their own.
     """
     scope = tuple(attribute) if isinstance(attribute, Sequence) else (attribute,)
     name = family_name(scope, {}) if family is None else family
@@ -180,7 +183,7 @@ def leaves_for(
     found = known.build(scope, num_levels, num_leaves, **more)
     if not isinstance(found, Leaves) or found.scope != scope:
         raise InputError(f"leaf family '{name}' was to build Leaves over its attributes, but gave {found!r}")
-    return found
+    return with_atoms(found, atoms or {})
 
 
 def context_width(attributes: Sequence[Attribute]) -> int:

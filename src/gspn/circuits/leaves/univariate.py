@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,7 +31,7 @@ _QUANTILES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0
 class UnivariateLeaves(Leaves):
     """`num_leaves` distributions of one attribute at each of `num_levels` levels."""
 
-    has_moments: ClassVar[bool] = True
+    has_moments: bool = True
     """Whether there are a mean and a variance, if perhaps infinite; moments of mixtures are those of the others."""
 
     def __init__(
@@ -222,6 +221,10 @@ class UnivariateLeaves(Leaves):
     def mixture_entropy(self, natural: Natural, weights: Tensor) -> Tensor | None:
         """[n] entropy of each mixture in nats, where the family finds it faster than by quadrature; else None."""
         return None
+
+    def elsewhere(self, natural: Natural) -> tuple[Rows, Tensor]:
+        """The distributions beside the atoms, and the log-probabilities [n or 1, leaves] of not being at one."""
+        return Rows(self, natural), torch.zeros_like(self.mode(natural))
 
     def breakpoints(self, natural: Natural) -> Tensor:
         """[n or 1, leaves, B] places between which every leaf's density is smooth; almost nothing lies outside."""

@@ -1,7 +1,8 @@
 """How good predictive distributions are where the truth is known: one way for all methods.
 
 Numbers are measured in deviations of the complete column. The probability of a value is that of a bin of width δ around
-it, one δ per column, so that masses and densities compare; that of a count or category is its own.
+it, one δ per column, so that masses and densities compare; that of a count or category is its own. Where a cumulative
+probability leaps, a value lies in an interval if any of its leap does, and its PIT is the leap's middle.
 """
 
 from __future__ import annotations
@@ -99,10 +100,15 @@ def _of_numbers(x: Tensor, attribute: Attribute, answer: Numbers, spread: float,
         before = lower
     else:
         lower, upper = answer.cumulative(x - delta / 2), answer.cumulative(x + delta / 2)
-        at = before = pit = answer.cumulative(x)
-    mass = upper - lower
+        # The probability may leap at x: what lies below is that of the number before.
+        at, before = answer.cumulative(x), answer.cumulative(x.nextafter(x.new_tensor(-math.inf)))
+        pit = (before + at) / 2
+    mass, log_prob = upper - lower, answer.log_prob(x)
+    leaps = torch.isin(x, getattr(answer, "atoms", x.new_zeros(0)))
     log_density = torch.where(
-        mass > _FEWEST_DIGITS, mass.clamp(min=_FEWEST_DIGITS).log() - math.log(delta), answer.log_prob(x)
+        mass > _FEWEST_DIGITS,
+        mass.clamp(min=_FEWEST_DIGITS).log() - math.log(delta),
+        torch.where(leaps, log_prob - math.log(delta), log_prob),
     )
     tail = (1 - LEVEL) / 2
     levels = [(number + 0.5) / _QUANTILES for number in range(_QUANTILES)]
