@@ -238,7 +238,7 @@ def test_sets_are_complete_small_and_typed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["FeatureImputer", "Gaussian", "GaussianMixture", "GSPN, default"])
 def test_methods_answer_for_every_gap_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gspn.policy._MOST_EPOCHS", 2)
+    monkeypatch.setattr("gspn.policy.learning._MOST_EPOCHS", 2)
     truth = sets.load("iris")
     observed = with_missing(truth, hidden_entries(truth, "random", 0.3, 0))
     answered = torch.zeros(truth.entries().shape)

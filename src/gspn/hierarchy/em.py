@@ -159,13 +159,32 @@ def _climb_to_the_top(
 def start_level(hierarchy: Hierarchy, level: int, batch: Batch) -> Frozen:
     """Let a level start as the one below, and give what it is to be learned from.
 
-    Transitions start from how often states are neighbours; what is usual in a context is taken from these vertices.
+    Transitions start from how often states are neighbours.
     """
     for family in hierarchy.families:
         family.copy_from_below(level)
-    evidence, degrees = Evidence(batch.visible, batch.hidden), batch.in_degree
+    evidence = Evidence(batch.visible, batch.hidden)
     posterior, told = _below(hierarchy, level, batch, evidence)
-    types = hierarchy.num_edge_types
+    frozen = _frozen(hierarchy, level, batch, evidence, posterior, told)
+    together = torch.einsum("ntk,ni->tki", frozen.mean, posterior.flatten(1)[batch.in_degree > 0])
+    flat = together.sum(-1, keepdim=True) / hierarchy.num_states
+    first = (1 - _FLAT) * together + _FLAT * flat + torch.finfo(together.dtype).eps
+    hierarchy.raw_transitions[level - 1, :, 0] = log_positive(first / first.sum(-1, keepdim=True))
+    return frozen
+
+
+@torch.no_grad()
+def frozen_below(hierarchy: Hierarchy, level: int, batch: Batch) -> Frozen:
+    """What a level that is to learn on, from where it stands, is to be learned from."""
+    evidence = Evidence(batch.visible, batch.hidden)
+    return _frozen(hierarchy, level, batch, evidence, *_below(hierarchy, level, batch, evidence))
+
+
+def _frozen(
+    hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence, posterior: Tensor, told: Told | None
+) -> Frozen:
+    """What is usual in a context is taken from the vertices that receive."""
+    types, degrees = hierarchy.num_edge_types, batch.in_degree
     row = batch.target.long() * types
     if types > 1 and batch.edge_type is not None:
         row = row + batch.edge_type
@@ -178,12 +197,7 @@ def start_level(hierarchy: Hierarchy, level: int, batch: Batch) -> Frozen:
         hierarchy.usual.settle(level, whole[receives])
         # At κ = 0: how uncertain contexts are is for answers, not for learning.
         context = hierarchy.usual.context(average, Told(told.mean), batch, level)[receives]
-    frozen = Frozen(evidence[receives], mean[receives], context)
-    together = torch.einsum("ntk,ni->tki", frozen.mean, posterior.flatten(1)[receives])
-    flat = together.sum(-1, keepdim=True) / hierarchy.num_states
-    first = (1 - _FLAT) * together + _FLAT * flat + torch.finfo(together.dtype).eps
-    hierarchy.raw_transitions[level - 1, :, 0] = log_positive(first / first.sum(-1, keepdim=True))
-    return frozen
+    return Frozen(evidence[receives], mean[receives], context)
 
 
 @torch.no_grad()

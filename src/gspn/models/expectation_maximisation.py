@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.em import (
     check_em,
+    frozen_below,
     learn_level,
     learn_mixture,
     prepare,
@@ -49,11 +51,10 @@ def learn_by_em(
     In double precision, whatever the hierarchy's is. Gives a record of every step that led to the result: level, step
     and objective, in nats a vertex.
     """
-    batch, dtype = _seen(training), hierarchy.dtype
+    batch = _seen(training)
     check_em(hierarchy, batch)
-    hierarchy.double()
     starts = _Starts(list(generators))
-    try:
+    with _doubled(hierarchy):
         while True:
             history = _first_level(hierarchy, batch, prior, starts)
             try:
@@ -61,6 +62,29 @@ def learn_by_em(
                 return history
             except GSPNError as error:
                 starts.another(error)  # from another mixture: what is above it follows from it
+
+
+@torch.no_grad()
+def learn_on_by_em(hierarchy: Hierarchy, training: GraphDataset, prior: float) -> list[dict[str, Any]]:
+    """EM from where the hierarchy stands, up to level 1, for graphs that know more; higher levels stay."""
+    batch, history = _seen(training), list[dict[str, Any]]()
+    check_em(hierarchy, batch)
+    with _doubled(hierarchy):
+        learn_mixture(hierarchy, batch, prior, _noting(history))
+        if hierarchy.num_layers > 1:
+            frozen = frozen_below(hierarchy, 1, batch)
+            if len(frozen.evidence):
+                learn_level(hierarchy, 1, frozen, prior, _noting(history))
+    return history
+
+
+@contextmanager
+def _doubled(hierarchy: Hierarchy) -> Iterator[None]:
+    """In double precision for a while."""
+    dtype = hierarchy.dtype
+    hierarchy.double()
+    try:
+        yield
     finally:
         hierarchy.to(dtype)
 

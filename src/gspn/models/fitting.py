@@ -28,7 +28,7 @@ from gspn.hierarchy.objectives import Objective, objective_for, with_prior
 from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_training
 from gspn.models.compatibility import check_magnitudes
-from gspn.models.expectation_maximisation import learn_by_em, settle
+from gspn.models.expectation_maximisation import learn_by_em, learn_on_by_em, settle
 from gspn.models.judging import Judge, as_judge, asked
 from gspn.models.questions import Graphs
 from gspn.queries.likelihood import leave_one_out_nll
@@ -95,7 +95,8 @@ class Fitting(nn.Module):
         """Train on graphs.
 
         Starts afresh unless `checkpoint` (a file) holds this very run, which it continues, or `warm_start` asks to go
-        on from the present weights. `overrides` are training arguments of the constructor, for this call only.
+        on from the present weights: by gradient descent, or by EM where that is all (`start="em"`, `epochs=0`).
+        `overrides` are training arguments of the constructor, for this call only.
 
         `validation` chooses the best epoch and ends the training early: graphs, or a judge that is called with the
         model after every epoch and gives its loss, {"validation": …} (see `gspn.models.judging.Judge`). After so many
@@ -224,6 +225,8 @@ class Fitting(nn.Module):
             self._set_units(training)
             if kept is None or not kept.path.exists():  # else the weights come from there
                 self._initialise(training, settings, lambda data: mean_loss(objective, data, processes))
+        elif settings["start"] == "em" and settings["epochs"] == 0:  # then EM is all there is, and it goes on
+            self.em_history_ = learn_on_by_em(self.hierarchy, training, settings["prior"])
         return kept
 
     def _validate(

@@ -28,10 +28,10 @@ LEAST_DISPERSION = 1e-6
 MOST_DISPERSION = 1e4
 """A state whose counts spread further is not told from one with this."""
 
-_GOLDEN = (math.sqrt(5) - 1) / 2
-_SECTIONS = 80
-_FEWER_SECTIONS = 32
-"""Where every row has a mean of its own: the logarithm of the dispersion to 1e-5, after which EM comes back anyway."""
+_POINTS, _ROUNDS = 33, 8
+"""Points among which a dispersion is sought at once, and how often again between the neighbours of the best."""
+_NEARBY, _FEWER_POINTS, _FEWER_ROUNDS = math.log(8.0), 9, 6
+"""Where every row has a mean of its own: so near to what it was, to 1e-3 of its logarithm; EM comes back anyway."""
 
 
 class NegativeBinomialLeaves(CountLeaves):
@@ -76,15 +76,16 @@ class NegativeBinomialLeaves(CountLeaves):
             self.raw_mean[level] = predictors.squeeze(-1)
 
     def estimate_shape(self, level: int, predictors: Tensor, x: Tensor, weights: Tensor) -> None:
-        """The dispersion given every row's mean, kept where golden sections find no better one."""
+        """The dispersion given every row's mean, kept where no better one is found."""
 
         def likelihood(log_dispersion: Tensor) -> Tensor:
-            natural = {"log_mean": predictors.squeeze(-1), "dispersion": log_dispersion.exp()}
-            return (weights * self.log_density_of(natural, x[:, None])).sum(0)
+            natural = {"log_mean": predictors.squeeze(-1), "dispersion": log_dispersion.exp().unsqueeze(-2)}
+            return (weights * self.log_density_of(natural, x[:, None])).sum(-2)
 
         before = self.natural()["dispersion"][level].detach().double()
-        found = _best_dispersion(likelihood, before, _FEWER_SECTIONS)
-        better = likelihood(found.log()) > likelihood(before.log())
+        middle = before.log().clamp(math.log(LEAST_DISPERSION) + _NEARBY, math.log(MOST_DISPERSION) - _NEARBY)
+        found = _best_dispersion(likelihood, middle - _NEARBY, middle + _NEARBY, _FEWER_POINTS, _FEWER_ROUNDS)
+        better = (likelihood(found.log()[None]) > likelihood(before.log()[None]))[0]
         with torch.no_grad():
             raw = inverse_softplus(found - LEAST_DISPERSION).to(self.raw_dispersion.dtype)
             self.raw_dispersion[level] = torch.where(better, raw, self.raw_dispersion[level])
@@ -147,16 +148,17 @@ class NegativeBinomialLeaves(CountLeaves):
         self.forget_slopes()
 
     def weighted_estimate(self, x: Tensor, weights: Tensor) -> Natural:
-        """The mean is the likeliest whatever the dispersion; that has no formula and is found by golden sections."""
+        """The mean is the likeliest whatever the dispersion; that has no formula and is sought."""
         counts, place = torch.unique(x, return_inverse=True)
         mass = torch.zeros(len(counts), weights.shape[1], dtype=weights.dtype).index_add(0, place, weights)
         mean = (mass.T @ counts / mass.sum(0).clamp_min(torch.finfo(mass.dtype).tiny)).clamp_min(1e-300)
 
         def likelihood(log_dispersion: Tensor) -> Tensor:
-            natural = beside_rows({"log_mean": mean.log()[None], "dispersion": log_dispersion.exp()[None]})
-            return (mass * self.log_density_of(natural, counts[:, None])[0]).sum(0)
+            natural = beside_rows({"log_mean": mean.log()[None], "dispersion": log_dispersion.exp()})
+            return (mass * self.log_density_of(natural, counts[:, None])).sum(-2)
 
-        return {"mean": mean, "dispersion": _best_dispersion(likelihood, mean, _SECTIONS)}
+        low, high = (torch.full_like(mean, math.log(bound)) for bound in (LEAST_DISPERSION, MOST_DISPERSION))
+        return {"mean": mean, "dispersion": _best_dispersion(likelihood, low, high, _POINTS, _ROUNDS)}
 
     def export(self, natural: Natural) -> Natural:
         found = {"mean": self.mean(natural), "dispersion": natural["dispersion"].double()}
@@ -174,11 +176,17 @@ class NegativeBinomialLeaves(CountLeaves):
             self.raw_dispersion.copy_(inverse_softplus(exported["dispersion"] - LEAST_DISPERSION))
 
 
-def _best_dispersion(likelihood: Callable[[Tensor], Tensor], like: Tensor, sections: int) -> Tensor:
-    """[leaves] where golden sections of its logarithm find the likelihood highest."""
-    low, high = (torch.full_like(like, math.log(bound)) for bound in (LEAST_DISPERSION, MOST_DISPERSION))
-    for _ in range(sections):
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        better = likelihood(left) > likelihood(right)
-        low, high = torch.where(better, low, left), torch.where(better, right, high)
+def _best_dispersion(
+    likelihood: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, points: int, rounds: int
+) -> Tensor:
+    """[leaves] where the likelihood is highest, of logarithms between `low` and `high` [leaves].
+
+    `likelihood` gives those of several logarithms [points, leaves] at once.
+    """
+    shares = torch.linspace(0, 1, points, dtype=low.dtype, device=low.device)[:, None]
+    for _ in range(rounds):
+        tried = low + shares * (high - low)
+        best = tried.gather(0, likelihood(tried).argmax(0, keepdim=True)).squeeze(0)
+        step = (high - low) / (points - 1)
+        low, high = torch.maximum(best - step, low), torch.minimum(best + step, high)
     return ((low + high) / 2).exp().clamp_min(LEAST_DISPERSION)

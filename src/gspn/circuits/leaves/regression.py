@@ -19,11 +19,8 @@ from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves.contract import RIDGE, Leaves, Natural, at_level
 from gspn.circuits.leaves.univariate import UnivariateLeaves, keep_others, learned
 
-_STEPS = 3
-"""Newton steps of one estimate: EM comes back to it, so it need not arrive."""
-
 _HALVINGS = 30
-_SOLVES = 12
+_SOLVES = 3
 """Conjugate gradients of one Newton step; a single one is exact where predictors are single numbers."""
 
 _LONGEST = 8.0
@@ -136,7 +133,7 @@ class RegressingLeaves(UnivariateLeaves):
         context: Context | None = None,
         prior: float = 0.0,
     ) -> None:
-        """Without a context by formula; with one by a few Newton steps, none of which lowers the objective."""
+        """Without a context by formula; with one by a Newton step that does not lower the objective."""
         if context is None or not self.context_width:
             self.estimate_without_context(evidence, weights, level, prior)
             if self.context_width:
@@ -207,42 +204,34 @@ class _Direction(NamedTuple):
 def climb(
     terms: Callable[[Tensor], Terms], z: Tensor, weights: Tensor, intercept: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Newton steps on Σ weights · value − ½ RIDGE · |slope|² from intercepts [leaves, P], slopes [leaves or 1, P, D].
+    """A Newton step on Σ weights · value − ½ RIDGE · |slope|² from intercepts [leaves, P], slopes [leaves or 1, P, D].
 
-    Each step is halved until it does not lower the objective; leaves with slopes of their own are halved each for
-    itself. What has no weight stays.
+    It is halved until it does not lower the objective; leaves with slopes of their own are halved each for itself. What
+    has no weight stays. One step is enough: EM comes back, and what it gains by more is not worth their time.
     """
     weight = weights.unsqueeze(-1)
     own = weights.sum(0) > 0
     active = _grouped(own.to(z), slope) > 0
     eta = linear(z, intercept, slope)
-    for _ in range(_STEPS):
-        here = terms(eta)
-        value = _objective(weights, here, slope)
-        gradient = _Direction(
-            (weight * here.gradient).sum(0), _by_slope(weight * here.gradient, z, slope) - RIDGE * slope
-        )
-        step = _solve(gradient, weight * here.curvature, here, weight, z).finite()
-        change = linear(z, step.intercept, step.slope)
-        longest = (change.abs() * own[:, None]).amax((0, 2))
-        longest = longest.amax(0, keepdim=True) if len(slope) == 1 else longest
-        share = torch.where(active, (_LONGEST / longest.clamp_min(_LONGEST)), 0.0)
-        gained = torch.zeros_like(share)
-        for _ in range(_HALVINGS):
-            tried = eta + share[:, None] * change
-            found = _objective(weights, terms(tried), slope + share[:, None, None] * step.slope)
-            fine = (found >= value) | (share == 0)
-            gained = torch.where(fine, found - value, 0.0)
-            if fine.all():
-                break
-            share = torch.where(fine, share, share / 2)
-        else:
-            share = torch.where(fine, share, 0.0)
-        intercept = intercept + share[:, None] * step.intercept
-        slope = slope + share[:, None, None] * step.slope
-        eta = linear(z, intercept, slope)
-        if bool((gained <= 1e-12 * value.abs()).all()):
+    here = terms(eta)
+    value = _objective(weights, here, slope)
+    gradient = _Direction((weight * here.gradient).sum(0), _by_slope(weight * here.gradient, z, slope) - RIDGE * slope)
+    step = _solve(gradient, weight * here.curvature, here, weight, z).finite()
+    change = linear(z, step.intercept, step.slope)
+    longest = (change.abs() * own[:, None]).amax((0, 2))
+    longest = longest.amax(0, keepdim=True) if len(slope) == 1 else longest
+    share = torch.where(active, (_LONGEST / longest.clamp_min(_LONGEST)), 0.0)
+    for _ in range(_HALVINGS):
+        tried = eta + share[:, None] * change
+        found = _objective(weights, terms(tried), slope + share[:, None, None] * step.slope)
+        fine = (found >= value) | (share == 0)
+        if fine.all():
             break
+        share = torch.where(fine, share, share / 2)
+    else:
+        share = torch.where(fine, share, 0.0)
+    intercept = intercept + share[:, None] * step.intercept
+    slope = slope + share[:, None, None] * step.slope
     return intercept, slope
 
 

@@ -44,23 +44,28 @@ Points = Callable[[GraphDataset], Tensor]
 def answers_of(model: Any, dataset: GraphDataset) -> Answers:
     """What a fitted GSPN answers for the gaps of a dataset, all in one pass."""
     first = 0
-    for batch in dataset.chunks(chunk_size(model.hierarchy)):
+    for batch in dataset.chunks(chunk_size(model.answering)):
         missing = ~batch.observed
         vertices = missing.any(1).nonzero().squeeze(1)
-        for column, gaps, found in distributions(gaps_of(model.hierarchy, batch, vertices), missing[vertices]):
+        for column, gaps, found in distributions(gaps_of(model.answering, batch, vertices), missing[vertices]):
             yield column, first + vertices[gaps], found
         first += batch.num_vertices
 
 
-def default_gspn(dataset: GraphDataset, seed: int) -> Answers:
-    """What people get who say nothing: the policy's model and training."""
+def descending_gspn(dataset: GraphDataset, seed: int) -> Answers:
+    """What people got who said nothing, before models were chosen: one of the policy's size, by gradient descent."""
     model = policy.fit(policy.model_for(dataset, seed=seed), dataset, progress=False)
     return answers_of(model, dataset)
 
 
-def regressing_gspn(dataset: GraphDataset, seed: int, *, covariance: str = "shrunk", prior: float = 1.0) -> Answers:
+def regressing_gspn(dataset: GraphDataset, seed: int, *, covariance: str = "shrunk") -> Answers:
     """Two levels by EM with correlated leaves; states and context are chosen by held-out entries."""
-    return answers_of(chosen_model(dataset, seed, covariance, prior=prior), dataset)
+    return answers_of(chosen_model(dataset, seed, covariance), dataset)
+
+
+def selected_gspn(dataset: GraphDataset, seed: int, *, effort: policy.Effort = "normal") -> Answers:
+    """What people get who say nothing: the stack that the policy chooses."""
+    return answers_of(policy.select(dataset, effort=effort, seed=seed).stack, dataset)
 
 
 def filled(dataset: GraphDataset, seed: int, *, how: str = "mean", neighbours: bool = False) -> Answers:
@@ -214,8 +219,9 @@ METHODS: Mapping[str, Callable[..., Answers]] = {
     "Gaussian": gaussian,
     "GaussianMixture": mixture,
     "miceforest": mice,
-    "GSPN, default": default_gspn,
+    "GSPN, default": descending_gspn,
     "GSPN, regressing": regressing_gspn,
+    "GSPN, selected": selected_gspn,
 }
 
 

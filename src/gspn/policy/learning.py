@@ -1,8 +1,7 @@
-"""How a model learns from a dataset where nobody says: one policy for the table imputer, the commands and the page.
+"""How one model learns by gradient descent where nobody says: its size, how long, what is held out, whether it grows.
 
-Here is decided how large a model is, how long it learns, what is held out to know when to stop (graphs, or entries
-where there are few graphs), and whether levels grow from a mixture. What is said explicitly always stays. How these
-things are done belongs to `models` and `training`; experiments, which say everything, do not come here.
+What is said explicitly always stays. How these things are done belongs to `models` and `training`; which models fill
+gaps together is chosen in `selection`.
 """
 
 from __future__ import annotations
@@ -11,23 +10,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from gspn.errors import InputError
 from gspn.graphs import GraphDataset
-from gspn.graphs.draws import keyed_uniform
-from gspn.graphs.missing import with_missing
 from gspn.graphs.splits import holdout
 from gspn.models.arguments import check_integer
-from gspn.models.compatibility import MAX_DEVIATIONS
 from gspn.models.growing import growing
 from gspn.models.gspn import GSPN
 from gspn.models.supervised import SupervisedGSPN
+from gspn.policy.held_out import SHARE, HeldOutEntries, held_out_mask, within_reach
 from gspn.training import Epochs, exhaust
-
-SHARE = 0.1
-"""Of the graphs, or of the observed entries, that are held out."""
 
 _STEPS, _FEWEST_EPOCHS, _MOST_EPOCHS = 1_500, 30, 200
 _VERTICES_A_STATE = 40
@@ -39,8 +29,6 @@ _GRAPHS_FROM = 100
 """Graphs from which on a tenth is held out; fewer are all needed, and judge badly."""
 _ENTRIES_FROM = 200
 """Entries from which on a tenth of them is held out, where there are fewer graphs."""
-_HELD_OUT = -4
-"""Names the stream of random numbers that chooses entries; masks of epochs have those from 0 on, and -1."""
 
 
 def model_for(dataset: GraphDataset, **given: Any) -> GSPN:
@@ -60,7 +48,7 @@ def settings_for(dataset: GraphDataset, **given: Any) -> dict[str, Any]:
     return {
         "num_layers": _LEVELS if edges else 1,
         "num_states": min(max(vertices // _VERTICES_A_STATE, _FEWEST_STATES), _MOST_STATES),
-        "num_edge_types": max(1, len(dataset.edge_types or ()) or _codes(dataset)),
+        "num_edge_types": edge_types_of(dataset),
         "objective": "masked",
         "epochs": epochs,
         "batch_size": _BATCH_SIZE,
@@ -121,7 +109,7 @@ def hold_out(model: GSPN, dataset: GraphDataset) -> tuple[GraphDataset, GraphDat
     if len(dataset) >= _GRAPHS_FROM:
         fold = holdout(len(dataset), test=0.0, validation=SHARE, seed=model.seed)
         training, validation = dataset[fold.train], dataset[fold.validation]
-        if isinstance(model, SupervisedGSPN) or _within_reach(training.entries(), validation.entries()).all():
+        if isinstance(model, SupervisedGSPN) or within_reach(training.entries(), validation.entries()).all():
             return training, validation
     if isinstance(model, SupervisedGSPN) or int((~dataset.entries().isnan()).sum()) < _ENTRIES_FROM:
         return dataset, None
@@ -131,58 +119,13 @@ def hold_out(model: GSPN, dataset: GraphDataset) -> tuple[GraphDataset, GraphDat
     return entries.training, entries
 
 
-class HeldOutEntries:
-    """A judge by entries that training does not see, for where there are no graphs to spare, above all one graph.
-
-    A share of the observed entries is missing in `training`; the judge asks a model for them, and gives their loss in
-    nats an entry. Without it a model of a small graph learns the graph by heart, and is far too sure of what it fills
-    in.
-    """
-
-    def __init__(self, dataset: GraphDataset, seed: int, share: float = SHARE) -> None:
-        mask = held_out_mask(dataset, seed, share)
-        if not mask.any():
-            raise InputError("no entry can be held out: there are too few, or their columns would be empty")
-        self.training = with_missing(dataset, mask)
-        """The dataset without the held-out entries"""
-        self.count = int(mask.sum())
-        self._dataset, self._truth = dataset, list(dataset)
-
-    def __call__(self, model: Any, /) -> dict[str, float]:
-        log_probs = torch.cat(model.log_prob_missing(self.training, self._truth))
-        return {"validation": -float(log_probs.double().sum()) / self.count}
-
-    def digest(self) -> str:
-        # What is learned from has a digest of its own; together they tell what is held out.
-        return self._dataset.digest()
-
-
-def held_out_mask(dataset: GraphDataset, seed: int, share: float) -> Tensor:
-    """[N, d] True for a share of the observed entries, but for those that training could not do without."""
-    entries, (graph, vertex) = dataset.entries(), dataset.vertex_keys()
-    drawn = keyed_uniform(seed, _HELD_OUT, graph[:, None], vertex[:, None], torch.arange(entries.shape[1]))
-    mask = (drawn < share) & ~entries.isnan()
-    return mask & _within_reach(entries.masked_fill(mask, torch.nan), entries)
-
-
-def _within_reach(training: Tensor, entries: Tensor) -> Tensor:
-    """[N, d] whether a model of the training entries [M, d] can be asked for these: models refuse what is too far.
-
-    False in columns of which nothing is left; such a column could not even be learned.
-    """
-    known = ~training.isnan()
-    values, count = training.nan_to_num(0.0), known.sum(0).clamp_min(1)
-    center = values.sum(0) / count
-    spread = (((values - center) * known).square().sum(0) / count).sqrt()
-    spread = torch.where(spread > 0, spread, 1.0)
-    far = (entries.nan_to_num(0.0) - center).abs() > MAX_DEVIATIONS / 2 * spread
-    return known.any(0) & ~(far & ~entries.isnan())
-
-
 def _from_scratch(model: GSPN, training: GraphDataset, **arguments: Any) -> Epochs:
     return model.fitting(training, **arguments)
 
 
-def _codes(dataset: GraphDataset) -> int:
+def edge_types_of(dataset: GraphDataset) -> int:
+    """How many edge types a model of the dataset has to know; at least one."""
+    if dataset.edge_types:
+        return len(dataset.edge_types)
     types = dataset.edge_type
     return 1 if types is None or not len(types) else int(types.max()) + 1

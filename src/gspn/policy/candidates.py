@@ -1,0 +1,152 @@
+"""Which models are tried for filling gaps: settings of `GSPN`, in stages, of which each builds on what won before.
+
+What is tried depends on the size of the data and on how much effort is wanted, never on the clock: the same data and
+the same effort give the same candidates on every machine. How candidates are judged is in `selection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from gspn.atoms import find_atoms
+from gspn.attributes import Continuous, Count
+from gspn.graphs import GraphDataset
+
+Effort: TypeAlias = Literal["quick", "normal", "thorough"]
+EFFORTS = ("quick", "normal", "thorough")
+
+_SHARE_OF_ATOM = 0.1
+"""Of a column's observed values. Of smaller heaps (cars, 3 to 6 %) the likelihood gained, and the error lost."""
+
+_ROWS_A_STATE = 8
+"""Fewer would leave a state with too little to learn from, whatever its prior."""
+_MANY, _ROWS_OF_MANY = 20, 30
+"""More states than these are slow, and are only tried where there are as many rows for each."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings of a model that learns by EM, and how it is called in what people read."""
+
+    num_states: int
+    covariance: str
+    edges: str = "no edges"
+    """"no edges", "states", "neighbours" or "two_hops": what a vertex receives"""
+    context_variance: float = 0.0
+    seed: int = 0
+    leaves: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Families of single attributes"""
+    atoms: tuple[tuple[str, tuple[float, ...]], ...] = field(default=(), repr=False)
+    """Values that repeat far too often for a density, by attribute"""
+
+    def settings(self, num_edge_types: int) -> dict[str, Any]:
+        """Arguments of `GSPN`."""
+        own: dict[str, Any] = {"num_layers": 1}
+        if self.edges != "no edges":
+            context = None if self.edges == "states" else self.edges
+            own = {"num_layers": 2, "num_edge_types": num_edge_types, "context": context}
+            own["context_variance"] = self.context_variance if context else 0.0
+        return own | {
+            "num_states": self.num_states,
+            "covariance": self.covariance,
+            "seed": self.seed,
+            "leaves": dict(self.leaves) or None,
+            "atoms": {name: list(values) for name, values in self.atoms} or None,
+            "start": "em",
+            "epochs": 0,
+            "prior": PRIOR,
+            "guard": GUARD,
+        }
+
+    def __str__(self) -> str:
+        states = "1 state" if self.num_states == 1 else f"{self.num_states} states"
+        told = {
+            "no edges": "no edges",
+            "states": "neighbours' states",
+            "neighbours": "neighbours",
+            "two_hops": "two hops",
+        }
+        uncertain = ", uncertain" if self.context_variance else ""
+        return f"{states}, {self.covariance}, {told[self.edges]}{uncertain}, seed {self.seed}"
+
+
+PRIOR, GUARD = 1.0, 1e-3
+"""Pseudo-observations of every state, and the weight of the heavy-tailed component of answers."""
+
+_STATES: Mapping[str, Mapping[str, Sequence[int]]] = {
+    "quick": {"shrunk": (1, 4, 10)},
+    "normal": {"shrunk": (1, 4, 8, 16, 28), "tied": (4, 12), "diagonal": (8, 20)},
+    "thorough": {
+        "shrunk": (1, 2, 3, 4, 6, 8, 12, 16, 24),
+        "tied": (2, 4, 8, 12, 20),
+        "diagonal": (4, 8, 12, 20, 30),
+        "low_rank": (2, 4, 8),
+    },
+}
+"""By structure of covariance, numbers of states"""
+_DISCRETE_STATES = {"quick": (1, 4, 12), "normal": (1, 2, 4, 8, 14, 20), "thorough": (1, 2, 4, 6, 8, 12, 16, 20, 30)}
+"""Where there is nothing to covary"""
+_CONTEXTS = {
+    "quick": ("states", "neighbours"),
+    "normal": ("states", "neighbours", "two_hops"),
+    "thorough": ("states", "neighbours", "two_hops"),
+}
+SEEDS = {"quick": 1, "normal": 3, "thorough": 5}
+"""Starting points of what has won."""
+MOST = {"quick": 3, "normal": 5, "thorough": 5}
+"""Models in a stack."""
+
+
+def without_edges(dataset: GraphDataset, effort: Effort, seed: int) -> list[Candidate]:
+    """The first stage: mixtures of vertices."""
+    rows, numbers = len(dataset.entries()), sum(isinstance(one, Continuous) for one in dataset.schema)
+    sizes: Mapping[str, Sequence[int]] = _STATES[effort] if numbers > 1 else {"diagonal": _DISCRETE_STATES[effort]}
+    families = tuple((one.name, "negative_binomial") for one in dataset.schema if isinstance(one, Count))
+    atoms = _atoms(dataset)
+    return [
+        Candidate(number, structure, seed=seed, leaves=families, atoms=atoms)
+        for structure, states in sizes.items()
+        for number in states
+        if (number == 1 or number * _rows_a_state(number) <= rows) and (structure != "low_rank" or numbers > 3)
+    ]
+
+
+def _rows_a_state(number: int) -> int:
+    return _ROWS_A_STATE if number <= _MANY else _ROWS_OF_MANY
+
+
+def _atoms(dataset: GraphDataset) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    """Of the continuous columns, those that hold much: an entry at an atom says nothing of the linear kind any more."""
+    entries, chosen = dataset.entries(), []
+    for column, (attribute, values) in enumerate(zip(dataset.schema, find_atoms(entries), strict=True)):
+        known = entries[:, column][~entries[:, column].isnan()]
+        large = tuple(value for value in values if float((known == value).double().mean()) >= _SHARE_OF_ATOM)
+        if large and isinstance(attribute, Continuous):
+            chosen.append((attribute.name, large))
+    return tuple(chosen)
+
+
+def with_edges(best: Sequence[Candidate], effort: Effort) -> list[Candidate]:
+    """The second stage: the best mixtures, told of their neighbours; the very best also with fewer states."""
+    found = []
+    for place, one in enumerate(best):
+        fewer = {1} if effort == "quick" else {1, 4}
+        sizes = {one.num_states} | ({number for number in fewer if number < one.num_states} if place == 0 else set())
+        for number in sorted(sizes):
+            for edges in _CONTEXTS[effort]:
+                if edges == "states" and number == 1:
+                    continue  # a single state tells nothing
+                found.append(replace(one, num_states=number, edges=edges))
+    return list(dict.fromkeys(found))
+
+
+def started_anew(chosen: Sequence[Candidate], effort: Effort) -> list[Candidate]:
+    """The last stage: what has won, from other starting points."""
+    found = []
+    for one in chosen:
+        if one.num_states == 1:
+            continue  # one state has one answer wherever it starts
+        found += [replace(one, seed=one.seed + number) for number in range(1, SEEDS[effort])]
+    return list(dict.fromkeys(found))

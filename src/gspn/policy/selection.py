@@ -1,0 +1,221 @@
+"""Which models fill the gaps of a dataset, and with which weights, where nobody says: candidates, judged, stacked.
+
+A share of the observed entries is held out; candidates learn from the rest and are judged by how likely they hold these
+entries. Some are chosen one after another, each for what it adds to those before; their weights make the held-out
+entries most likely, and in the end all of them learn on from all entries.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from gspn.circuits.mixing_weights import weights_maximising
+from gspn.errors import GSPNError
+from gspn.graphs import GraphDataset
+from gspn.graphs.missing import with_missing
+from gspn.models.arguments import check_choice, check_integer
+from gspn.models.gspn import GSPN
+from gspn.models.stack import Stack
+from gspn.policy.candidates import EFFORTS, MOST, Candidate, Effort, started_anew, with_edges, without_edges
+from gspn.policy.held_out import held_out_mask
+from gspn.policy.learning import edge_types_of
+from gspn.policy.scoring import bin_widths, log_scores
+
+_log = logging.getLogger(__name__)
+
+SHARE = 0.15
+"""Of the observed entries that judge."""
+
+_FEWEST_ENTRIES = 30
+"""Held-out entries without which nothing is chosen."""
+
+_ENOUGH_ENTRIES, _MOST_FOLDS = 600, 5
+"""Of fewer held-out entries than these a choice would be chance: then others are held out, too, in turn."""
+
+_PULL = 2.0
+"""Held-out entries that each model is taken to have explained alone, so that few entries leave weights alike."""
+
+_LEAST_WEIGHT = 0.05
+"""What has less is left out: it costs time in every answer."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate and what came of it."""
+
+    candidate: Candidate
+    loss: float
+    """Nats per held-out entry; NaN where nothing was held out, or where it could not be learned"""
+    weight: float = 0.0
+    """In the stack"""
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """A stack, and how it was chosen."""
+
+    stack: Stack
+    tried: tuple[Tried, ...]
+    """In the order of trying"""
+    loss: float
+    """Of the stack, in nats per held-out entry, before it learned from these, too"""
+    held_out: int
+    """How many entries have judged"""
+
+
+Notice = Callable[[int, int, Candidate], None]
+"""Told before every candidate: its number, how many are known by now, and the candidate."""
+
+
+def select(
+    dataset: GraphDataset, *, effort: Effort = "normal", seed: int = 0, notice: Notice | None = None
+) -> Selection:
+    """Choose and train a stack that fills the gaps of a dataset."""
+    check_choice("effort", effort, EFFORTS)
+    check_integer("seed", seed, 0)
+    folds = held_out(dataset, seed)
+    if not folds:
+        return _unjudged(dataset, effort, seed)
+    contest = Contest(dataset, folds, notice)
+    contest.enter(without_edges(dataset, effort, seed))
+    if int(dataset.num_edges_per_graph().sum()):
+        contest.enter(with_edges(contest.best(1 if effort == "quick" else 2), effort))
+        contest.enter_uncertain()
+    contest.enter(started_anew(list(dict.fromkeys(contest.chosen(MOST[effort]))), effort))
+    return contest.finish(MOST[effort])
+
+
+def held_out(dataset: GraphDataset, seed: int) -> list[Tensor]:
+    """Masks [N, d] of the entries that judge, in turn; none where there are too few."""
+    folds = [held_out_mask(dataset, seed, SHARE)]
+    count = int(folds[0].sum())
+    if count < _FEWEST_ENTRIES:
+        return []
+    number = min(math.ceil(_ENOUGH_ENTRIES / count), _MOST_FOLDS)
+    return folds + [held_out_mask(dataset, seed, SHARE, fold) for fold in range(1, number)]
+
+
+def _unjudged(dataset: GraphDataset, effort: Effort, seed: int) -> Selection:
+    """Where there is too little to hold anything out: the simplest candidates, all with the same weight."""
+    known = [one for one in without_edges(dataset, effort, seed) if one.num_states <= 4][: MOST[effort]]
+    models = [fitted(dataset, one) for one in known]
+    share = 1 / len(models)
+    tried = tuple(Tried(one, float("nan"), share) for one in known)
+    return Selection(Stack(models), tried, float("nan"), 0)
+
+
+def fitted(dataset: GraphDataset, candidate: Candidate) -> GSPN:
+    model = GSPN(dataset.schema, **candidate.settings(edge_types_of(dataset)))
+    return model.fit(dataset, progress=False, keep_scores=False)
+
+
+class Contest:
+    """Candidates that have learned from what is not held out, and their scores."""
+
+    def __init__(self, dataset: GraphDataset, folds: Sequence[Tensor], notice: Notice | None = None) -> None:
+        self.dataset, self.folds, self.notice = dataset, folds, notice
+        self.training, self.truth = [with_missing(dataset, mask) for mask in folds], dataset.entries()
+        self.widths = bin_widths(dataset.schema, self.truth)
+        self.candidates: list[Candidate] = []
+        self.models: list[GSPN] = []
+        self.scores: list[Tensor] = []
+        self.failed: list[Candidate] = []
+
+    def enter(self, candidates: Sequence[Candidate]) -> None:
+        new = [one for one in candidates if one not in self.candidates and one not in self.failed]
+        known = len(self.candidates) + len(self.failed) + len(new)
+        for candidate in new:
+            if self.notice is not None:
+                self.notice(len(self.candidates) + len(self.failed), known, candidate)
+            try:
+                self._judge(candidate, [fitted(training, candidate) for training in self.training])
+            except GSPNError as error:  # one that cannot be learned is no candidate; others go on
+                _log.info("%s: %s", candidate, error)
+                self.failed.append(candidate)
+
+    def _judge(self, candidate: Candidate, models: Sequence[GSPN]) -> None:
+        scores = [
+            log_scores(model, training, self.truth, mask, self.widths)
+            for model, training, mask in zip(models, self.training, self.folds, strict=True)
+        ]
+        self.candidates.append(candidate)
+        self.models.append(models[0])
+        self.scores.append(torch.cat(scores))
+
+    def enter_uncertain(self) -> None:
+        """The best that is told of its neighbours, once more, with how uncertain that is: EM does not ask for it."""
+        told = [n for n, one in enumerate(self.candidates) if one.edges in ("neighbours", "two_hops")]
+        if not told:
+            return
+        best = self.candidates[max(told, key=lambda n: float(self.scores[n].mean()))]
+        self.enter([replace(best, context_variance=1.0)])
+
+    def best(self, number: int) -> list[Candidate]:
+        """So many of those with the highest scores."""
+        order = sorted(range(len(self.candidates)), key=lambda n: -float(self.scores[n].mean()))
+        return [self.candidates[n] for n in order[:number]]
+
+    def chosen(self, most: int) -> list[Candidate]:
+        return [self.candidates[n] for n in self._chosen(most)]
+
+    def _chosen(self, most: int) -> list[int]:
+        """Numbers of candidates, one after another that which adds most to the average of those before.
+
+        One may be taken again, which gives it more weight; at most `most` different ones.
+        """
+        likelihoods = torch.stack(self.scores, dim=1).clamp_min(-50.0).exp()
+        taken: list[int] = []
+        total, reached = torch.zeros(len(likelihoods), dtype=torch.float64), -torch.inf
+        for _ in range(2 * most):
+            gains = ((total[:, None] + likelihoods) / (len(taken) + 1)).log().mean(0)
+            if len(set(taken)) == most:
+                others = [n for n in range(len(gains)) if n not in taken]
+                gains[others] = -torch.inf
+            best = int(gains.argmax())
+            if float(gains[best]) <= reached:
+                break
+            taken.append(best)
+            total, reached = total + likelihoods[:, best], float(gains[best])
+        return list(dict.fromkeys(taken))
+
+    def best_model(self) -> GSPN:
+        """That with the highest score, which learns on from all entries."""
+        self._require_candidates()
+        return self._learned_on(max(range(len(self.candidates)), key=lambda n: float(self.scores[n].mean())))
+
+    def finish(self, most: int) -> Selection:
+        """The stack of what was chosen; its models learn on from all entries."""
+        self._require_candidates()
+        chosen, weights = self._weighed(self._chosen(most))
+        loss = -float(_mixed([self.scores[n] for n in chosen], weights).mean())
+        models = [self._learned_on(n) for n in chosen]
+        of = dict(zip(chosen, weights.tolist(), strict=True))
+        tried = [Tried(one, -float(self.scores[n].mean()), of.get(n, 0.0)) for n, one in enumerate(self.candidates)]
+        tried += [Tried(one, float("nan")) for one in self.failed]
+        return Selection(Stack(models, weights.tolist()), tuple(tried), loss, len(self.scores[0]))
+
+    def _require_candidates(self) -> None:
+        if not self.candidates:
+            raise GSPNError("none of the models that were tried could be learned from these data")
+
+    def _weighed(self, chosen: list[int]) -> tuple[list[int], Tensor]:
+        while True:
+            weights = weights_maximising(torch.stack([self.scores[n] for n in chosen], dim=1).clamp_min(-50.0), _PULL)
+            enough = weights >= _LEAST_WEIGHT
+            if bool(enough.all()):
+                return chosen, weights
+            chosen = [n for n, own in zip(chosen, enough.tolist(), strict=True) if own]
+
+    def _learned_on(self, number: int) -> GSPN:
+        """From where the candidate stands, so that its states stay what they are."""
+        return self.models[number].fit(self.dataset, progress=False, keep_scores=False, warm_start=True)
+
+
+def _mixed(scores: Sequence[Tensor], weights: Tensor) -> Tensor:
+    return torch.logsumexp(torch.stack(list(scores), dim=1) + weights.log(), dim=1)
