@@ -75,7 +75,9 @@ def check_em(hierarchy: Hierarchy, batch: Batch) -> None:
         )
 
 
-def learn_mixture(hierarchy: Hierarchy, batch: Batch, prior: float, notice: Notice | None = None) -> float:
+def learn_mixture(
+    hierarchy: Hierarchy, batch: Batch, prior: float, notice: Notice | None = None, steps: int = STEPS
+) -> float:
     """EM of level 0 from where it stands; gives the penalised objective that was reached."""
     evidence, states = Evidence(batch.visible, batch.hidden), hierarchy.num_states
 
@@ -89,10 +91,17 @@ def learn_mixture(hierarchy: Hierarchy, batch: Batch, prior: float, notice: Noti
     def penalty() -> float:
         return prior / states * float(log_weight(hierarchy.prior()).sum())
 
-    return _climb_to_the_top(hierarchy, 0, evidence, None, shares, update, penalty, prior, notice)
+    return _climb_to_the_top(hierarchy, 0, evidence, None, shares, update, penalty, prior, notice, steps)
 
 
-def learn_level(hierarchy: Hierarchy, level: int, frozen: Frozen, prior: float, notice: Notice | None = None) -> float:
+def learn_level(
+    hierarchy: Hierarchy,
+    level: int,
+    frozen: Frozen,
+    prior: float,
+    notice: Notice | None = None,
+    steps: int = STEPS,
+) -> float:
     """EM of a level from where it stands, given the level below; gives the penalised objective that was reached."""
     states = hierarchy.num_states
 
@@ -113,7 +122,9 @@ def learn_level(hierarchy: Hierarchy, level: int, frozen: Frozen, prior: float, 
         transition = torch.softmax(hierarchy.raw_transitions[level - 1], dim=-1)
         return prior / states * float(log_weight(transition).sum())
 
-    return _climb_to_the_top(hierarchy, level, frozen.evidence, frozen.context, shares, update, penalty, prior, notice)
+    return _climb_to_the_top(
+        hierarchy, level, frozen.evidence, frozen.context, shares, update, penalty, prior, notice, steps
+    )
 
 
 @torch.no_grad()
@@ -127,11 +138,12 @@ def _climb_to_the_top(
     penalty: Callable[[], float],
     prior: float,
     notice: Notice | None,
+    steps: int,
 ) -> float:
     """Steps of EM until they gain little. `shares` are mixing weights [n, C], which `update` learns."""
     families = list(zip(hierarchy.families, hierarchy.template.scopes, strict=True))
     before, count = -math.inf, max(len(evidence), 1)
-    for step in range(STEPS):
+    for step in range(steps):
         joint = log_weight(shares()) + _inputs(hierarchy, level, evidence, context)
         total = torch.logsumexp(joint, dim=1)
         objective = float(total.sum()) + penalty() + _log_prior(hierarchy, level, prior)

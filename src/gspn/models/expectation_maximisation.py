@@ -38,6 +38,9 @@ MOST_VERTICES = 200_000
 _AGAIN = 4
 """How often a run that has diverged is begun anew."""
 
+_STEPS_ON = 15
+"""Of EM at a level, where it goes on: what was learned is near already."""
+
 _SAMPLE, _ANEW = 5, 6
 """Name the streams of random numbers that choose graphs, and starts after one that has diverged."""
 
@@ -66,15 +69,15 @@ def learn_by_em(
 
 @torch.no_grad()
 def learn_on_by_em(hierarchy: Hierarchy, training: GraphDataset, prior: float) -> list[dict[str, Any]]:
-    """EM from where the hierarchy stands, up to level 1, for graphs that know more; higher levels stay."""
+    """A few steps of EM from where the hierarchy stands, up to level 1, for graphs that know more; the rest stays."""
     batch, history = _seen(training), list[dict[str, Any]]()
     check_em(hierarchy, batch)
     with _doubled(hierarchy):
-        learn_mixture(hierarchy, batch, prior, _noting(history))
+        learn_mixture(hierarchy, batch, prior, _noting(history), _STEPS_ON)
         if hierarchy.num_layers > 1:
             frozen = frozen_below(hierarchy, 1, batch)
             if len(frozen.evidence):
-                learn_level(hierarchy, 1, frozen, prior, _noting(history))
+                learn_level(hierarchy, 1, frozen, prior, _noting(history), _STEPS_ON)
     return history
 
 

@@ -93,7 +93,9 @@ _CONTEXTS = {
     "normal": ("states", "neighbours", "two_hops"),
     "thorough": ("states", "neighbours", "two_hops"),
 }
-SEEDS = {"quick": 1, "normal": 3, "thorough": 5}
+_MOST_TOLD = {"quick": 4, "normal": 8, "thorough": 20}
+"""States of models whose leaves regress: discrete ones take their time for each."""
+SEEDS = {"quick": 1, "normal": 2, "thorough": 5}
 """Starting points of what has won."""
 MOST = {"quick": 3, "normal": 5, "thorough": 5}
 """Models in a stack."""
@@ -132,8 +134,9 @@ def with_edges(best: Sequence[Candidate], effort: Effort) -> list[Candidate]:
     """The second stage: the best mixtures, told of their neighbours; the very best also with fewer states."""
     found = []
     for place, one in enumerate(best):
+        most = min(one.num_states, _MOST_TOLD[effort])
         fewer = {1} if effort == "quick" else {1, 4}
-        sizes = {one.num_states} | ({number for number in fewer if number < one.num_states} if place == 0 else set())
+        sizes = {most} | ({number for number in fewer if number < most} if place == 0 else set())
         for number in sorted(sizes):
             for edges in _CONTEXTS[effort]:
                 if edges == "states" and number == 1:

@@ -19,6 +19,7 @@ from gspn.circuits.mixing_weights import weights_maximising
 from gspn.errors import GSPNError
 from gspn.graphs import GraphDataset
 from gspn.graphs.missing import with_missing
+from gspn.graphs.region import sample_region
 from gspn.models.arguments import check_choice, check_integer
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
@@ -37,6 +38,12 @@ _FEWEST_ENTRIES = 30
 
 _ENOUGH_ENTRIES, _MOST_FOLDS = 600, 5
 """Of fewer held-out entries than these a choice would be chance: then others are held out, too, in turn."""
+
+_MOST_ROWS = {"quick": 4_000, "normal": 10_000, "thorough": 40_000}
+"""Vertices that candidates learn from; what is chosen learns from all."""
+
+_FEWEST_VALUES = 20
+"""Observed values of an attribute in what candidates learn from, if there are so many at all."""
 
 _PULL = 2.0
 """Held-out entries that each model is taken to have explained alone, so that few entries leave weights alike."""
@@ -79,16 +86,26 @@ def select(
     """Choose and train a stack that fills the gaps of a dataset."""
     check_choice("effort", effort, EFFORTS)
     check_integer("seed", seed, 0)
-    folds = held_out(dataset, seed)
+    part = _part_to_try_on(dataset, _MOST_ROWS[effort], seed)
+    folds = held_out(part, seed)
     if not folds:
         return _unjudged(dataset, effort, seed)
-    contest = Contest(dataset, folds, notice)
-    contest.enter(without_edges(dataset, effort, seed))
+    contest = Contest(part, folds, notice, whole=dataset)
+    contest.enter(without_edges(part, effort, seed))
     if int(dataset.num_edges_per_graph().sum()):
         contest.enter(with_edges(contest.best(1 if effort == "quick" else 2), effort))
         contest.enter_uncertain()
     contest.enter(started_anew(list(dict.fromkeys(contest.chosen(MOST[effort]))), effort))
     return contest.finish(MOST[effort])
+
+
+def _part_to_try_on(dataset: GraphDataset, most_rows: int, seed: int) -> GraphDataset:
+    """A region of the dataset that knows something of every attribute."""
+    while True:
+        part = sample_region(dataset, most_rows, seed)
+        if part is dataset or bool(((~part.entries().isnan()).sum(0) >= _FEWEST_VALUES).all()):
+            return part
+        most_rows *= 4
 
 
 def held_out(dataset: GraphDataset, seed: int) -> list[Tensor]:
@@ -104,26 +121,37 @@ def held_out(dataset: GraphDataset, seed: int) -> list[Tensor]:
 def _unjudged(dataset: GraphDataset, effort: Effort, seed: int) -> Selection:
     """Where there is too little to hold anything out: the simplest candidates, all with the same weight."""
     known = [one for one in without_edges(dataset, effort, seed) if one.num_states <= 4][: MOST[effort]]
-    models = [fitted(dataset, one) for one in known]
+    models = [fitted(dataset, one, edge_types_of(dataset)) for one in known]
     share = 1 / len(models)
     tried = tuple(Tried(one, float("nan"), share) for one in known)
     return Selection(Stack(models), tried, float("nan"), 0)
 
 
-def fitted(dataset: GraphDataset, candidate: Candidate) -> GSPN:
-    model = GSPN(dataset.schema, **candidate.settings(edge_types_of(dataset)))
+def fitted(dataset: GraphDataset, candidate: Candidate, num_edge_types: int) -> GSPN:
+    model = GSPN(dataset.schema, **candidate.settings(num_edge_types))
     return model.fit(dataset, progress=False, keep_scores=False)
 
 
 class Contest:
-    """Candidates that have learned from what is not held out, and their scores."""
+    """Candidates that have learned from what is not held out, and their scores.
 
-    def __init__(self, dataset: GraphDataset, folds: Sequence[Tensor], notice: Notice | None = None) -> None:
-        self.dataset, self.folds, self.notice = dataset, folds, notice
+    The dataset may be a part of a `whole`, from which those that win learn.
+    """
+
+    def __init__(
+        self,
+        dataset: GraphDataset,
+        folds: Sequence[Tensor],
+        notice: Notice | None = None,
+        whole: GraphDataset | None = None,
+    ) -> None:
+        self.folds, self.notice, self.whole = folds, notice, dataset if whole is None else whole
+        self.num_edge_types = edge_types_of(self.whole)
         self.training, self.truth = [with_missing(dataset, mask) for mask in folds], dataset.entries()
         self.widths = bin_widths(dataset.schema, self.truth)
         self.candidates: list[Candidate] = []
-        self.models: list[GSPN] = []
+        self.models: list[list[GSPN]] = []
+        """By fold"""
         self.scores: list[Tensor] = []
         self.failed: list[Candidate] = []
 
@@ -134,7 +162,7 @@ class Contest:
             if self.notice is not None:
                 self.notice(len(self.candidates) + len(self.failed), known, candidate)
             try:
-                self._judge(candidate, [fitted(training, candidate) for training in self.training])
+                self._judge(candidate, [fitted(one, candidate, self.num_edge_types) for one in self.training])
             except GSPNError as error:  # one that cannot be learned is no candidate; others go on
                 _log.info("%s: %s", candidate, error)
                 self.failed.append(candidate)
@@ -145,16 +173,16 @@ class Contest:
             for model, training, mask in zip(models, self.training, self.folds, strict=True)
         ]
         self.candidates.append(candidate)
-        self.models.append(models[0])
+        self.models.append(list(models))
         self.scores.append(torch.cat(scores))
 
     def enter_uncertain(self) -> None:
         """The best that is told of its neighbours, once more, with how uncertain that is: EM does not ask for it."""
         told = [n for n, one in enumerate(self.candidates) if one.edges in ("neighbours", "two_hops")]
-        if not told:
-            return
-        best = self.candidates[max(told, key=lambda n: float(self.scores[n].mean()))]
-        self.enter([replace(best, context_variance=1.0)])
+        if told:
+            best = max(told, key=lambda n: float(self.scores[n].mean()))
+            uncertain = replace(self.candidates[best], context_variance=1.0)
+            self._judge(uncertain, [_with_settings(model, uncertain) for model in self.models[best]])
 
     def best(self, number: int) -> list[Candidate]:
         """So many of those with the highest scores."""
@@ -214,7 +242,18 @@ class Contest:
 
     def _learned_on(self, number: int) -> GSPN:
         """From where the candidate stands, so that its states stay what they are."""
-        return self.models[number].fit(self.dataset, progress=False, keep_scores=False, warm_start=True)
+        try:
+            return self.models[number][0].fit(self.whole, progress=False, keep_scores=False, warm_start=True)
+        except GSPNError as error:  # the whole may have values that are out of its reach, or make it diverge
+            _log.info("%s learns from the beginning: %s", self.candidates[number], error)
+            return fitted(self.whole, self.candidates[number], self.num_edge_types)
+
+
+def _with_settings(model: GSPN, candidate: Candidate) -> GSPN:
+    """A copy of what a model has learned, with settings that change nothing in how it learns."""
+    copied = GSPN(model.schema, **candidate.settings(model.num_edge_types))
+    copied.load_state_dict(model.state_dict())
+    return copied
 
 
 def _mixed(scores: Sequence[Tensor], weights: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Densities of Gaussians over sub-blocks: what is known differs from row to row, and equal patterns share a factor.
 
-For rows r = x − μ with a pattern of known entries O, and covariances Σ: log N(r_O; 0, Σ_OO) and the solved rows
+For r = x − μ with a pattern of known entries O, and covariances Σ: log N(r_O; 0, Σ_OO) and the solved rows
 Σ_OO⁻¹ r_O, from which conditional expectations follow. Twice: in plain torch (differentiable at will, on any device),
 and compiled, differentiable once. What the rows and covariances are belongs to the leaves.
 
@@ -47,6 +47,12 @@ class Patterns(NamedTuple):
         """A pattern for each row, for covariances that differ from row to row."""
         return Patterns(self.known[self.of_row], torch.arange(len(self.of_row), device=self.of_row.device))
 
+    def sorted_rows(self) -> tuple[Array, Array, Array]:
+        """For compiled loops: the rows sorted by pattern, where each pattern's begin, and what is known of it."""
+        order = torch.argsort(self.of_row, stable=True).numpy()
+        start = np.concatenate([[0], np.cumsum(np.bincount(self.of_row.numpy(), minlength=len(self.known)))])
+        return order, start, self.known.numpy()
+
 
 class Solved(NamedTuple):
     log_density: Tensor
@@ -55,30 +61,31 @@ class Solved(NamedTuple):
     """[A, n, M, d] Σ_OO⁻¹ r_O, 0 where unknown"""
 
 
-def log_density(residual: Tensor, covariance: Tensor, patterns: Patterns) -> Tensor:
+def log_density(x: Tensor, location: Tensor, covariance: Tensor, patterns: Patterns) -> Tensor:
     """[A, n, M] log-densities alone; the arguments are those of `solve`."""
-    if prefers_plain_torch(residual, covariance):
-        return solve_plainly(residual, covariance, patterns).log_density
+    if prefers_plain_torch(x, location, covariance):
+        return solve_plainly(x, location, covariance, patterns).log_density
     function: Any = _Solve.apply
-    found: Tensor = function(residual, covariance, patterns, False)[0]
+    found: Tensor = function(x, location, covariance, patterns, False)[0]
     return found
 
 
-def solve(residual: Tensor, covariance: Tensor, patterns: Patterns) -> Solved:
-    """Log-densities and solved rows of residuals [A, n, M, d], which are 0 where unknown.
+def solve(x: Tensor, location: Tensor, covariance: Tensor, patterns: Patterns) -> Solved:
+    """Log-densities and solved rows of rows x [n, d] about locations [A, 1 or n, M, d]; unknown entries are not read.
 
     `covariance` is [A, R, K, d, d] with K = M, or K = 1 for one that all leaves share, and R = 1, or R = n: then every
     row has its own, and its own pattern.
     """
-    if prefers_plain_torch(residual, covariance):
-        return solve_plainly(residual, covariance, patterns)
+    if prefers_plain_torch(x, location, covariance):
+        return solve_plainly(x, location, covariance, patterns)
     function: Any = _Solve.apply
-    found: tuple[Tensor, Tensor] = function(residual, covariance, patterns, True)
+    found: tuple[Tensor, Tensor] = function(x, location, covariance, patterns, True)
     return Solved(*found)
 
 
-def solve_plainly(residual: Tensor, covariance: Tensor, patterns: Patterns) -> Solved:
+def solve_plainly(x: Tensor, location: Tensor, covariance: Tensor, patterns: Patterns) -> Solved:
     """The same in plain torch."""
+    residual = torch.where(patterns.known[patterns.of_row][:, None], x[:, None] - location, 0.0)
     factor, log_det = inverse_factors(covariance, patterns)
     own = factor[:, patterns.of_row]
     white = (own @ residual.to(own.dtype).unsqueeze(-1)).squeeze(-1)
@@ -112,107 +119,128 @@ def conditional_covariances(covariance: Tensor, patterns: Patterns) -> Tensor:
     return (covariance - explained.mT @ explained) * both
 
 
-def conditional_scatter(covariance: Tensor, patterns: Patterns, mass: Tensor) -> Tensor:
-    """[K, d, d] conditional covariances of [K, d, d], added up over the patterns with mass [U, K].
-
-    Compiled and without gradients: for estimates.
-    """
-    found: Array = _scatter(_doubles(covariance), patterns.known.cpu().numpy(), _doubles(mass))
-    return torch.from_numpy(found).to(covariance)
-
-
 class _Solve(torch.autograd.Function):
-    """(residual, covariance) → log-densities, solved rows."""
+    """(rows, locations, covariances) → log-densities, solved rows."""
 
     @staticmethod
     def forward(
-        ctx: Any, residual: Tensor, covariance: Tensor, patterns: Patterns, with_rows: bool
+        ctx: Any, x: Tensor, location: Tensor, covariance: Tensor, patterns: Patterns, with_rows: bool
     ) -> tuple[Tensor, Tensor | None]:
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(residual, covariance)
-        order = torch.argsort(patterns.of_row, stable=True).numpy()
-        start = np.concatenate([[0], np.cumsum(np.bincount(patterns.of_row.numpy(), minlength=len(patterns.known)))])
-        ctx.rows = order, start, patterns.known.numpy()
-        r, sigma = _doubles(residual), _doubles(covariance)
-        log_density, white, factor = _upward(r, sigma, *ctx.rows)
+        ctx.save_for_backward(x, location, covariance)
+        ctx.rows = patterns.sorted_rows()
+        log_density, white, factor = _upward(doubles(x), doubles(location), doubles(covariance), *ctx.rows)
         ctx.white, ctx.factor = white, factor
-        found = torch.from_numpy(log_density).to(residual.dtype)
+        found = torch.from_numpy(log_density).to(location.dtype)
         if not with_rows:
             return found, None
-        return found, torch.from_numpy(_turn(white, factor, *ctx.rows)).to(residual.dtype)
+        return found, torch.from_numpy(_turn(white, factor, *ctx.rows)).to(location.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_density: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
-        residual, covariance = ctx.saved_tensors
-        size = ctx.white.shape
-        by_density = np.zeros(size[:3]) if of_density is None else _doubles(of_density)
-        by_rows = np.zeros((0, 0, 0, 0)) if of_rows is None else _doubles(of_rows)
+        given = ctx.saved_tensors
+        _, location, covariance = given
+        by_density = np.zeros(ctx.white.shape[:3]) if of_density is None else doubles(of_density)
+        by_rows = np.zeros((0, 0, 0, 0)) if of_rows is None else doubles(of_rows)
         order, start, known = ctx.rows
-        of_residual, of_covariance = _downward(
-            ctx.white, ctx.factor, order, start, known, by_density, by_rows, covariance.shape[1]
+        found = _downward(
+            ctx.white, ctx.factor, order, start, known, by_density, by_rows, location.shape[1], covariance.shape[1]
         )
-        return (
-            torch.from_numpy(of_residual).to(residual.dtype),
-            torch.from_numpy(of_covariance).to(covariance.dtype),
-            None,
-            None,
-        )
+        gradients = [torch.from_numpy(one).to(like.dtype) for one, like in zip(found, given, strict=True)]
+        return (*gradients, None, None)
 
 
-def _doubles(value: Tensor) -> Array:
+def doubles(value: Tensor) -> Array:
     """In double precision: single would lose digits in the factors, and there is little to gain."""
     return value.detach().cpu().double().contiguous().numpy()
 
 
 @compiled
-def _upward(residual: Any, covariance: Any, order: Any, start: Any, known: Any) -> Any:
+def places(known: Any, place: Any) -> Any:
+    """Put the columns of known entries into `place`; gives their number."""
+    count = 0
+    for j in range(len(known)):
+        if known[j]:
+            place[count] = j
+            count += 1
+    return count
+
+
+@compiled
+def invert_factor(sigma: Any, place: Any, count: Any, lower: Any, inverse: Any) -> Any:
+    """Put the inverse Cholesky factor of a sub-block of Σ into `inverse`; gives the log-determinant of the block."""
+    log_det = 0.0
+    for i in range(count):
+        for j in range(i + 1):
+            total = sigma[place[i], place[j]]
+            for h in range(j):
+                total -= lower[i, h] * lower[j, h]
+            if i == j:
+                lower[i, i] = math.sqrt(total)
+                log_det += math.log(total)
+            else:
+                lower[i, j] = total / lower[j, j]
+    for i in range(count):
+        inverse[i, i] = 1 / lower[i, i]
+        for j in range(i):
+            total = 0.0
+            for h in range(j, i):
+                total -= lower[i, h] * inverse[h, j]
+            inverse[i, j] = total / lower[i, i]
+    return log_det
+
+
+@compiled
+def add_covariance_gradient(target: Any, gram: Any, inverse: Any, place: Any, count: Any, half: Any) -> None:
+    """Add Fᵀ G F to the gradient of Σ, of G [count, count] the lower triangle; `half` is room to work in."""
+    for i in range(count):
+        for j in range(i):
+            gram[j, i] = gram[i, j]
+    for i in range(count):  # half = G F
+        for j in range(count):
+            value = 0.0
+            for h in range(j, count):
+                value += gram[i, h] * inverse[h, j]
+            half[i, j] = value
+    for i in range(count):
+        for j in range(count):
+            value = 0.0
+            for h in range(i, count):
+                value += inverse[h, i] * half[h, j]
+            target[place[i], place[j]] += value
+
+
+@compiled
+def _upward(x: Any, location: Any, covariance: Any, order: Any, start: Any, known: Any) -> Any:
     """Log-densities [A, n, M], whitened rows F r [A, n, M, d] and factors F [A, U, K, d, d].
 
     Of a pattern with m known entries the first m rows and columns of F count; whitened rows are as long.
     """
-    stacks, rows, leaves, width = residual.shape
+    rows, width = x.shape
+    stacks, own_locations, leaves = location.shape[:3]
     own_rows, own_leaves = covariance.shape[1], covariance.shape[2]
     log_density = np.empty((stacks, rows, leaves))
     white = np.empty((stacks, rows, leaves, width))
     factor = np.empty((stacks, len(known), own_leaves, width, width))
-    place, lower = np.empty(width, np.int64), np.empty((width, width))
+    place, lower, r = np.empty(width, np.int64), np.empty((width, width)), np.empty(width)
     for a in range(stacks):
         for p in range(len(known)):
-            count = 0
-            for j in range(width):
-                if known[p, j]:
-                    place[count] = j
-                    count += 1
+            count = places(known[p], place)
             for k in range(own_leaves):
                 sigma, inverse = covariance[a, p if own_rows > 1 else 0, k], factor[a, p, k]
-                log_det = 0.0
-                for i in range(count):
-                    for j in range(i + 1):
-                        total = sigma[place[i], place[j]]
-                        for h in range(j):
-                            total -= lower[i, h] * lower[j, h]
-                        if i == j:
-                            lower[i, i] = math.sqrt(total)
-                            log_det += math.log(total)
-                        else:
-                            lower[i, j] = total / lower[j, j]
-                for i in range(count):
-                    inverse[i, i] = 1 / lower[i, i]
-                    for j in range(i):
-                        total = 0.0
-                        for h in range(j, i):
-                            total -= lower[i, h] * inverse[h, j]
-                        inverse[i, j] = total / lower[i, i]
+                log_det = invert_factor(sigma, place, count, lower, inverse)
                 constant = log_det + count * _LOG_2PI
                 for n in range(start[p], start[p + 1]):
                     row = order[n]
                     for m in range(k if own_leaves > 1 else 0, k + 1 if own_leaves > 1 else leaves):
-                        r, y, square = residual[a, row, m], white[a, row, m], 0.0
+                        centre, y = location[a, row if own_locations > 1 else 0, m], white[a, row, m]
+                        square = 0.0
                         for i in range(count):
+                            r[i] = x[row, place[i]] - centre[place[i]]
                             total = 0.0
                             for j in range(i + 1):
-                                total += inverse[i, j] * r[place[j]]
+                                total += inverse[i, j] * r[j]
                             y[i] = total
                             square += total * total
                         log_density[a, row, m] = -0.5 * (square + constant)
@@ -228,11 +256,7 @@ def _turn(white: Any, factor: Any, order: Any, start: Any, known: Any) -> Any:
     place = np.empty(width, np.int64)
     for a in range(stacks):
         for p in range(len(known)):
-            count = 0
-            for j in range(width):
-                if known[p, j]:
-                    place[count] = j
-                    count += 1
+            count = places(known[p], place)
             for n in range(start[p], start[p + 1]):
                 row = order[n]
                 for m in range(leaves):
@@ -245,34 +269,39 @@ def _turn(white: Any, factor: Any, order: Any, start: Any, known: Any) -> Any:
 
 @compiled
 def _downward(
-    white: Any, factor: Any, order: Any, start: Any, known: Any, by_density: Any, by_rows: Any, own_rows: int
+    white: Any,
+    factor: Any,
+    order: Any,
+    start: Any,
+    known: Any,
+    by_density: Any,
+    by_rows: Any,
+    own_locations: int,
+    own_rows: int,
 ) -> Any:
-    """Gradients of residuals [A, n, M, d] and covariances [A, R, K, d, d].
+    """Gradients of rows [n, d], locations [A, 1 or n, M, d] and covariances [A, R, K, d, d].
 
-    With y = F r, s = Fᵀ y and weights w of the log-densities: −w s for r, ½ w (s sᵀ − Fᵀ F) for Σ; of the solved rows
-    with weights q: t = Fᵀ F q for r, −½ (t sᵀ + s tᵀ) for Σ. Sums over rows are made before F is applied: all of Σ's
-    gradient is Fᵀ G F of a sum G over whitened rows.
+    With r = x − μ, y = F r, s = Fᵀ y and weights w of the log-densities: −w s for r, ½ w (s sᵀ − Fᵀ F) for Σ; of the
+    solved rows with weights q: t = Fᵀ F q for r, −½ (t sᵀ + s tᵀ) for Σ. Sums over rows are made before F is applied:
+    all of Σ's gradient is Fᵀ G F of a sum G over whitened rows.
     """
     stacks, rows, leaves, width = white.shape
     own_leaves = factor.shape[2]
-    of_residual = np.zeros((stacks, rows, leaves, width))
+    of_x, of_location = np.zeros((rows, width)), np.zeros((stacks, own_locations, leaves, width))
     of_covariance = np.zeros((stacks, own_rows, own_leaves, width, width))
     place, gram, half = np.empty(width, np.int64), np.empty((width, width)), np.empty((width, width))
     q = np.empty(width)
     for a in range(stacks):
         for p in range(len(known)):
-            count = 0
-            for j in range(width):
-                if known[p, j]:
-                    place[count] = j
-                    count += 1
+            count = places(known[p], place)
             for k in range(own_leaves):
                 inverse, total = factor[a, p, k], 0.0
                 gram[:count, :count] = 0.0
                 for n in range(start[p], start[p + 1]):
                     row = order[n]
                     for m in range(k if own_leaves > 1 else 0, k + 1 if own_leaves > 1 else leaves):
-                        y, w, out = white[a, row, m], by_density[a, row, m], of_residual[a, row, m]
+                        y, w, out = white[a, row, m], by_density[a, row, m], of_x[row]
+                        back = of_location[a, row if own_locations > 1 else 0, m]
                         total += w
                         q[:count] = 0.0
                         if len(by_rows):
@@ -283,65 +312,11 @@ def _downward(
                             pull = q[i] - w * y[i]
                             for j in range(i + 1):
                                 out[place[j]] += inverse[i, j] * pull
+                                back[place[j]] -= inverse[i, j] * pull
                                 gram[i, j] += 0.5 * (w * y[i] * y[j] - q[i] * y[j] - y[i] * q[j])
                 for i in range(count):
                     gram[i, i] -= 0.5 * total
-                    for j in range(i):
-                        gram[j, i] = gram[i, j]
-                for i in range(count):  # half = gram · F
-                    for j in range(count):
-                        value = 0.0
-                        for h in range(j, count):
-                            value += gram[i, h] * inverse[h, j]
-                        half[i, j] = value
-                target = of_covariance[a, p if own_rows > 1 else 0, k]
-                for i in range(count):
-                    for j in range(count):
-                        value = 0.0
-                        for h in range(i, count):
-                            value += inverse[h, i] * half[h, j]
-                        target[place[i], place[j]] += value
-    return of_residual, of_covariance
-
-
-@compiled
-def _scatter(covariance: Any, known: Any, mass: Any) -> Any:
-    leaves, width = covariance.shape[:2]
-    total = np.zeros((leaves, width, width))
-    place, gaps, lower = np.empty(width, np.int64), np.empty(width, np.int64), np.empty((width, width))
-    explained = np.empty((width, width))
-    for p in range(len(known)):
-        count, unknown = 0, 0
-        for j in range(width):
-            if known[p, j]:
-                place[count] = j
-                count += 1
-            else:
-                gaps[unknown] = j
-                unknown += 1
-        if unknown == 0:
-            continue
-        for k in range(leaves):
-            weight, sigma, own = mass[p, k], covariance[k], total[k]
-            if weight == 0.0:
-                continue
-            for i in range(count):
-                for j in range(i + 1):
-                    value = sigma[place[i], place[j]]
-                    for h in range(j):
-                        value -= lower[i, h] * lower[j, h]
-                    lower[i, j] = math.sqrt(value) if i == j else value / lower[j, j]
-                for j in range(unknown):  # L⁻¹ Σ_OM, row after row
-                    value = sigma[place[i], gaps[j]]
-                    for h in range(i):
-                        value -= lower[i, h] * explained[h, j]
-                    explained[i, j] = value / lower[i, i]
-            for i in range(unknown):
-                for j in range(i + 1):
-                    value = sigma[gaps[i], gaps[j]]
-                    for h in range(count):
-                        value -= explained[h, i] * explained[h, j]
-                    own[gaps[i], gaps[j]] += weight * value
-                    if i != j:
-                        own[gaps[j], gaps[i]] += weight * value
-    return total
+                add_covariance_gradient(
+                    of_covariance[a, p if own_rows > 1 else 0, k], gram, inverse, place, count, half
+                )
+    return of_x, of_location, of_covariance

@@ -21,6 +21,7 @@ from gspn.circuits.leaves.contract import RIDGE, Leaves, Natural, Rows, as_numbe
 from gspn.circuits.leaves.covariances import LEAST_EIGENVALUE, Scatter, structure_named
 from gspn.circuits.leaves.gaussian import MAX_INITIAL_VARIANCE, GaussianLeaves
 from gspn.circuits.leaves.gaussian_estimates import Level, estimate_level, spreads
+from gspn.circuits.leaves.shared_blocks import shared_log_density
 from gspn.errors import InputError
 
 _AT_ONCE = 4_000_000
@@ -82,9 +83,12 @@ class CorrelatedGaussianLeaves(Leaves):
     def log_prob(self, natural: Natural, evidence: Evidence, context: Context | None = None) -> Tensor:
         x, patterns, covariance = self._given(natural, evidence, context)
         known = patterns.known[patterns.of_row]
-        residual = torch.where(known[:, None], x[:, None] - self._location(natural, context), 0.0)
         unit = torch.where(known, self.spread.log().to(x), 0.0).sum(1)
-        return log_density(residual, covariance, patterns) - unit[:, None]
+        mean, shift = natural["mean"], self._shift(natural, context)
+        if covariance.shape[1:3] == (1, 1) and (shift is None or shift.shape[1] == 1):
+            rows = x if shift is None else x - shift[:, 0]
+            return shared_log_density(rows, mean, covariance[:, 0, 0], patterns) - unit[:, None]
+        return log_density(x, self._location(natural, context), covariance, patterns) - unit[:, None]
 
     def _given(self, natural: Natural, evidence: Evidence, context: Context | None) -> tuple[Tensor, Patterns, Tensor]:
         """Rows [n, d] in units of the data, 0 where unknown; their patterns, and covariances [levels, 1 or n, K, d, d].
@@ -102,12 +106,16 @@ class CorrelatedGaussianLeaves(Leaves):
 
     def _location(self, natural: Natural, context: Context | None) -> Tensor:
         """[levels, 1 or n, leaves, d] means."""
-        mean = natural["mean"].unsqueeze(1)
+        mean, shift = natural["mean"].unsqueeze(1), self._shift(natural, context)
+        return mean if shift is None else mean + shift
+
+    def _shift(self, natural: Natural, context: Context | None) -> Tensor | None:
+        """[n, 1 or leaves, d] what the context adds to means: 1 where all leaves share their slopes."""
         if context is None or not self.context_width:
-            return mean
+            return None
         slope = natural["slope"][0, :1] if self.tied_slopes else natural["slope"][0]
-        received = torch.where(context.present[:, None], context.mean, 0.0).to(mean.dtype)
-        return mean + torch.einsum("nc,kdc->nkd", received, slope)
+        received = torch.where(context.present[:, None], context.mean, 0.0).to(slope.dtype)
+        return torch.einsum("nc,kdc->nkd", received, slope)
 
     def standardised(self, x: Tensor) -> Tensor:
         return (x - self.center.to(x.device)) / self.spread.to(x.device)
@@ -118,8 +126,7 @@ class CorrelatedGaussianLeaves(Leaves):
         """[n, leaves, d] rows in units of the data: known entries as they are, others as expected by each leaf."""
         x, patterns, covariance = self._given(natural, evidence, context)
         known, location = patterns.known[patterns.of_row][:, None], self._location(natural, context)
-        residual = torch.where(known, x[:, None] - location, 0.0)
-        solved = solve(residual, covariance, patterns).rows
+        solved = solve(x, location, covariance, patterns).rows
         more = (covariance @ solved.to(covariance.dtype).unsqueeze(-1)).squeeze(-1)
         return torch.where(known, x[:, None], location + more.to(location.dtype))[0]
 

@@ -23,6 +23,9 @@ _HALVINGS = 30
 _SOLVES = 3
 """Conjugate gradients of one Newton step; a single one is exact where predictors are single numbers."""
 
+_ROUNDING = 1e-12
+"""Of an objective, relative to its size: what has arrived would else be halved for nothing."""
+
 _LONGEST = 8.0
 """The most that a step changes any linear predictor: beyond, the quadratic model of the objective means nothing."""
 
@@ -206,8 +209,9 @@ def climb(
 ) -> tuple[Tensor, Tensor]:
     """A Newton step on Σ weights · value − ½ RIDGE · |slope|² from intercepts [leaves, P], slopes [leaves or 1, P, D].
 
-    It is halved until it does not lower the objective; leaves with slopes of their own are halved each for itself. What
-    has no weight stays. One step is enough: EM comes back, and what it gains by more is not worth their time.
+    It is halved until it does not lower the objective by more than rounding; leaves with slopes of their own are halved
+    each for itself. What has no weight stays. One step is enough: EM comes back, and what it gains by more is not worth
+    their time.
     """
     weight = weights.unsqueeze(-1)
     own = weights.sum(0) > 0
@@ -224,7 +228,7 @@ def climb(
     for _ in range(_HALVINGS):
         tried = eta + share[:, None] * change
         found = _objective(weights, terms(tried), slope + share[:, None, None] * step.slope)
-        fine = (found >= value) | (share == 0)
+        fine = (found >= value - _ROUNDING * value.abs()) | (share == 0)
         if fine.all():
             break
         share = torch.where(fine, share, share / 2)
