@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 SHARE = 0.15
 """Of the observed entries that judge."""
 
-_FEWEST_ENTRIES = 30
-"""Held-out entries without which nothing is chosen."""
+_FEWEST_ENTRIES = 12
+"""Entries held out at a time without which nothing is chosen."""
 
 _ENOUGH_ENTRIES, _MOST_FOLDS = 600, 5
 """Of fewer held-out entries than these a choice would be chance: then others are held out, too, in turn."""
