@@ -86,15 +86,17 @@ _STATES: Mapping[str, Mapping[str, Sequence[int]]] = {
     },
 }
 """By structure of covariance, numbers of states"""
-_DISCRETE_STATES = {"quick": (1, 4, 12), "normal": (1, 2, 4, 8, 14, 20), "thorough": (1, 2, 4, 6, 8, 12, 16, 20, 30)}
+_DISCRETE_STATES = {"quick": (1, 6, 20), "normal": (1, 4, 8, 16, 30), "thorough": (1, 2, 4, 6, 8, 12, 16, 24, 40)}
 """Where there is nothing to covary"""
+_FEWER = {"quick": (1,), "normal": (1, 4), "thorough": (1, 2, 4, 8)}
+"""States of models that hear their neighbours, beside as many as the best without edges has."""
 _CONTEXTS = {
     "quick": ("states", "neighbours"),
     "normal": ("states", "neighbours", "two_hops"),
     "thorough": ("states", "neighbours", "two_hops"),
 }
-_MOST_TOLD = {"quick": 4, "normal": 8, "thorough": 20}
-"""States of models whose leaves regress: discrete ones take their time for each."""
+_MOST_REGRESSING = {"quick": 4, "normal": 12, "thorough": 20}
+"""States of models whose leaves regress on neighbours: discrete ones take their time for each."""
 SEEDS = {"quick": 1, "normal": 2, "thorough": 5}
 """Starting points of what has won."""
 MOST = {"quick": 3, "normal": 5, "thorough": 5}
@@ -134,14 +136,12 @@ def with_edges(best: Sequence[Candidate], effort: Effort) -> list[Candidate]:
     """The second stage: the best mixtures, told of their neighbours; the very best also with fewer states."""
     found = []
     for place, one in enumerate(best):
-        most = min(one.num_states, _MOST_TOLD[effort])
-        fewer = {1} if effort == "quick" else {1, 4}
-        sizes = {most} | ({number for number in fewer if number < most} if place == 0 else set())
-        for number in sorted(sizes):
-            for edges in _CONTEXTS[effort]:
-                if edges == "states" and number == 1:
-                    continue  # a single state tells nothing
-                found.append(replace(one, num_states=number, edges=edges))
+        for edges in _CONTEXTS[effort]:
+            most = one.num_states if edges == "states" else min(one.num_states, _MOST_REGRESSING[effort])
+            fewer = _FEWER[effort] if place == 0 else ()
+            # A single state tells nothing of itself.
+            sizes = {most, *fewer} - ({1} if edges == "states" else set())
+            found += [replace(one, num_states=size, edges=edges) for size in sorted(sizes) if size <= most]
     return list(dict.fromkeys(found))
 
 
