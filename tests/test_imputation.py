@@ -249,7 +249,7 @@ def test_a_choice_of_the_policy_fills_as_the_stack_answers() -> None:
     selection = imputer.selection_
     assert selection is not None
     assert selection.held_out > 30
-    assert selection.loss < policy.loss_of_columns(gspn.from_tables(nodes, edges, id=None), 0) - 0.3
+    assert selection.loss < policy.loss_of_columns(gspn.from_tables(nodes, edges, id=None), effort="quick") - 0.3
     assert imputer.whole_numbers_ == ("level",)
     assert not completed.isna().any(axis=None)
     assert (completed["level"] % 1 == 0).all()

@@ -121,7 +121,7 @@ def test_inferred_schemas_fit_what_they_were_inferred_from(column: list[float]) 
 
 def test_all_sources_of_one_table_agree() -> None:
     table = pd.DataFrame({"x0": [1, 0, 1], "x1": [0.5, 1.5, 2.0], "x2": [2, 0, 1]})
-    common = [Binary("x0"), Continuous("x1")]
+    common: list[Attribute] = [Binary("x0"), Continuous("x1")]
     values, codes = Schema([*common, Continuous("x2")]), Schema([*common, Categorical("x2", [0, 1, 2])])
     x = torch.tensor(table.to_numpy(dtype=np.float32))
     graphs = [Data(x=x[:1], edge_index=torch.zeros(2, 0, dtype=torch.long)), Data(x=x[1:])]

@@ -95,7 +95,7 @@ def test_what_was_tried_for_machines(run: Run, friends: tuple[Path, Path]) -> No
     )
     assert found["held_out"] > 30
     dataset = from_tables(*friends)
-    assert found["loss_of_columns"] == pytest.approx(policy.loss_of_columns(dataset, 0))
+    assert found["loss_of_columns"] == pytest.approx(policy.loss_of_columns(dataset, effort="quick"))
 
 
 def test_where_nothing_can_be_held_out(run: Run, tmp_path: Path) -> None:

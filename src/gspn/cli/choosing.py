@@ -26,7 +26,8 @@ def choose(dataset: GraphDataset, effort: Effort, seed: int, screen: Screen) -> 
     with policy.choosing(screen.progress) as notice:
         selection = policy.select(dataset, effort=effort, seed=seed, notice=notice)
     seconds = time.perf_counter() - start
-    of_columns = policy.loss_of_columns(dataset, seed) if screen.progress or screen.as_json else math.nan
+    shown = screen.progress or screen.as_json
+    of_columns = policy.loss_of_columns(dataset, effort=effort, seed=seed) if shown else math.nan
     show_selection(screen, selection, of_columns, seconds)
     return selection, {
         "effort": effort,
