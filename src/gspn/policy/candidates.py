@@ -107,14 +107,19 @@ def without_edges(dataset: GraphDataset, effort: Effort, seed: int) -> list[Cand
     """The first stage: mixtures of vertices."""
     rows, numbers = len(dataset.entries()), sum(isinstance(one, Continuous) for one in dataset.schema)
     sizes: Mapping[str, Sequence[int]] = _STATES[effort] if numbers > 1 else {"diagonal": _DISCRETE_STATES[effort]}
-    families = tuple((one.name, "negative_binomial") for one in dataset.schema if isinstance(one, Count))
-    atoms = _atoms(dataset)
+    alone = by_columns(dataset, seed)
     return [
-        Candidate(number, structure, seed=seed, leaves=families, atoms=atoms)
+        replace(alone, num_states=number, covariance=structure)
         for structure, states in sizes.items()
         for number in states
         if (number == 1 or number * _rows_a_state(number) <= rows) and (structure != "low_rank" or numbers > 3)
     ]
+
+
+def by_columns(dataset: GraphDataset, seed: int) -> Candidate:
+    """Every column by itself: one state learns nothing else."""
+    families = tuple((one.name, "negative_binomial") for one in dataset.schema if isinstance(one, Count))
+    return Candidate(1, "diagonal", seed=seed, leaves=families, atoms=_atoms(dataset))
 
 
 def _rows_a_state(number: int) -> int:
