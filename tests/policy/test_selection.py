@@ -34,7 +34,7 @@ def smooth_field(rows: int, seed: int = 0) -> GraphDataset:
     """A ring on which one column is nearly what its neighbours have on average; a fifth is missing."""
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(rows, generator=generator, dtype=torch.float64)
-    smooth = sum(noise.roll(shift) for shift in range(-6, 7)) / 13**0.5
+    smooth = torch.stack([noise.roll(shift) for shift in range(-6, 7)]).sum(0) / 13**0.5
     x = torch.stack([smooth, torch.randn(rows, generator=generator, dtype=torch.float64)], dim=1)
     around = torch.arange(rows)
     edges = torch.cat([torch.stack([around, around.roll(1)]), torch.stack([around.roll(1), around])], dim=1)
@@ -126,6 +126,17 @@ def test_few_rows_are_filled_without_a_choice(rows: int) -> None:
     assert found.held_out == 0
     assert math.isnan(found.loss)
     assert not found.stack.impute(dataset[0]).x.isnan().any()
+
+
+def test_few_rows_with_edges_hear_each_other() -> None:
+    around = torch.arange(6)
+    dataset = pack(
+        Data(x=torch.randn(6, 1, dtype=torch.float64), edge_index=torch.stack([around, around.roll(1)])),
+        Schema([Continuous("a")]),
+    )
+    found = policy.select(dataset, effort="quick")
+    assert found.held_out == 0
+    assert {one.candidate.edges for one in found.tried} == {"no edges", "neighbours"}
 
 
 def test_unknown_efforts_are_refused() -> None:

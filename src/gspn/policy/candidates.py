@@ -15,7 +15,7 @@ from gspn.attributes import Continuous, Count
 from gspn.graphs import GraphDataset
 
 Effort: TypeAlias = Literal["quick", "normal", "thorough"]
-EFFORTS = ("quick", "normal", "thorough")
+EFFORTS: tuple[Effort, ...] = ("quick", "normal", "thorough")
 
 _SHARE_OF_ATOM = 0.1
 """Of a column's observed values. Of smaller heaps (cars, 3 to 6 %) the likelihood gained, and the error lost."""

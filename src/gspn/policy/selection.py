@@ -143,7 +143,10 @@ def loss_of_columns(dataset: GraphDataset, *, effort: Effort = "normal", seed: i
 
 def _unjudged(dataset: GraphDataset, effort: Effort, seed: int) -> Selection:
     """Where there is too little to hold anything out: the simplest candidates, all with the same weight."""
-    known = [one for one in without_edges(dataset, effort, seed) if one.num_states <= 4][: MOST[effort]]
+    known = [one for one in without_edges(dataset, effort, seed) if one.num_states <= 4]
+    if int(dataset.num_edges_per_graph().sum()):
+        known = [*known[: MOST[effort] - 1], replace(known[0], edges="neighbours")]
+    known = known[: MOST[effort]]
     models = [fitted(dataset, one, edge_types_of(dataset)) for one in known]
     share = 1 / len(models)
     tried = tuple(Tried(one, float("nan"), share) for one in known)
