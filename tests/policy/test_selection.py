@@ -92,6 +92,16 @@ def test_neighbours_are_left_where_they_do_not() -> None:
     assert found.loss <= alone + 1e-9
 
 
+def test_states_may_hear_their_neighbours_in_their_own_ways() -> None:
+    """ "normal" tries slopes of every state's own for what regresses best, and how uncertain neighbours are."""
+    found = policy.select(smooth_field(150), effort="normal")
+    told = [one.candidate for one in found.tried if one.candidate.edges in ("neighbours", "two_hops")]
+    assert {one.slopes for one in told} == {"tied", "free"}
+    assert {one.context_variance for one in told} == {0.0, 1.0}
+    settings = next(one for one in told if one.slopes == "free").settings(1)
+    assert settings["slopes"] == "free"
+
+
 def test_a_seed_fixes_everything() -> None:
     dataset = every_kind(120)
     one, other = (policy.select(dataset, effort="quick", seed=4) for _ in range(2))

@@ -35,6 +35,8 @@ class Candidate:
     edges: str = "no edges"
     """"no edges", "states", "neighbours" or "two_hops": what a vertex receives"""
     context_variance: float = 0.0
+    slopes: str = "tied"
+    """How leaves depend on a context: all states alike, or each in its own way ("free")"""
     seed: int = 0
     leaves: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Families of single attributes"""
@@ -47,7 +49,7 @@ class Candidate:
         if self.edges != "no edges":
             context = None if self.edges == "states" else self.edges
             own = {"num_layers": 2, "num_edge_types": num_edge_types, "context": context}
-            own["context_variance"] = self.context_variance if context else 0.0
+            own |= {"context_variance": self.context_variance if context else 0.0, "slopes": self.slopes}
         return own | {
             "num_states": self.num_states,
             "covariance": self.covariance,
@@ -68,8 +70,8 @@ class Candidate:
             "neighbours": "neighbours",
             "two_hops": "two hops",
         }
-        uncertain = ", uncertain" if self.context_variance else ""
-        return f"{states}, {self.covariance}, {told[self.edges]}{uncertain}, seed {self.seed}"
+        how = ", free slopes" * (self.slopes == "free") + ", uncertain" * bool(self.context_variance)
+        return f"{states}, {self.covariance}, {told[self.edges]}{how}, seed {self.seed}"
 
 
 PRIOR, GUARD = 1.0, 1e-3

@@ -103,6 +103,8 @@ def select(
     contest.enter(without_edges(part, effort, seed))
     if int(dataset.num_edges_per_graph().sum()):
         contest.enter(with_edges(contest.best(1 if effort == "quick" else 2), effort))
+        if effort != "quick":
+            contest.enter([replace(one, slopes="free") for one in contest.best_regressing()])
         contest.enter_uncertain()
     contest.enter(started_anew(list(dict.fromkeys(contest.chosen(MOST[effort]))), effort))
     return contest.finish(MOST[effort])
@@ -203,12 +205,14 @@ class Contest:
         self.scores.append(torch.cat(scores))
 
     def enter_uncertain(self) -> None:
-        """The best that is told of its neighbours, once more, with how uncertain that is: EM does not ask for it."""
-        told = [n for n, one in enumerate(self.candidates) if one.edges in ("neighbours", "two_hops")]
-        if told:
-            best = max(told, key=lambda n: float(self.scores[n].mean()))
-            uncertain = replace(self.candidates[best], context_variance=1.0)
-            self._judge(uncertain, [_with_settings(model, uncertain) for model in self.models[best]])
+        """The best that regresses on neighbours, once more, with how uncertain they are: EM does not ask for it."""
+        for candidate in self.best_regressing():
+            uncertain, models = replace(candidate, context_variance=1.0), self.models[self.candidates.index(candidate)]
+            self._judge(uncertain, [_with_settings(model, uncertain) for model in models])
+
+    def best_regressing(self) -> list[Candidate]:
+        """That with the highest score among those whose leaves regress on neighbours, if there are any."""
+        return [one for one in self.best(len(self.candidates)) if one.edges in ("neighbours", "two_hops")][:1]
 
     def best(self, number: int) -> list[Candidate]:
         """So many of those with the highest scores."""
