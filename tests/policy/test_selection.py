@@ -149,6 +149,17 @@ def test_few_rows_with_edges_hear_each_other() -> None:
     assert {one.candidate.edges for one in found.tried} == {"no edges", "neighbours"}
 
 
+def test_what_cannot_be_learned_says_why() -> None:
+    """EM refuses self-loops, by which a vertex would explain itself; mixtures need no edges and fill the gaps."""
+    dataset = correlated_rows(100)
+    loops = torch.arange(100).expand(2, -1)
+    found = policy.select(pack(Data(x=dataset.entries(), edge_index=loops), dataset.schema), effort="quick")
+    failed = [one for one in found.tried if one.error is not None]
+    assert failed
+    assert all("self-loops" in str(one.error) and one.candidate.edges != "no edges" for one in failed)
+    assert all(one.candidate.edges == "no edges" for one in found.tried if one.weight)
+
+
 def test_unknown_efforts_are_refused() -> None:
     with pytest.raises(InputError, match="effort must be"):
         policy.select(correlated_rows(50), effort="heroic")  # type: ignore[arg-type]

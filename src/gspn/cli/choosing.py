@@ -35,7 +35,10 @@ def choose(dataset: GraphDataset, effort: Effort, seed: int, screen: Screen) -> 
         "loss": selection.loss,
         "loss_of_columns": of_columns,
         "seconds": seconds,
-        "tried": [{"candidate": str(one.candidate), "loss": one.loss, "weight": one.weight} for one in selection.tried],
+        "tried": [
+            {"candidate": str(one.candidate), "loss": one.loss, "weight": one.weight, "error": one.error}
+            for one in selection.tried
+        ],
     }
 
 
@@ -55,8 +58,9 @@ def show_selection(screen: Screen, selection: Selection, of_columns: float, seco
         ],
         f"what was tried, the best {min(len(judged), _SHOWN)} of {len(tried)} models:",
     )
-    if len(judged) < len(tried):
-        screen.note(f"{len(tried) - len(judged)} of them could not be learned from these data")
+    errors = [one.error for one in tried if one.error is not None]
+    for error in dict.fromkeys(errors):
+        screen.note(f"{errors.count(error)} of them could not be learned from these data: {error}")
     most_likely = f"most likely: {selection.loss:.4f} nats an entry"
     if len(chosen) == 1:
         why = f"it holds the {selection.held_out:,} held-out entries {most_likely}, and no other adds much to it"

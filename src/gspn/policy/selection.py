@@ -70,6 +70,8 @@ class Tried:
     """Nats per held-out entry; NaN where nothing was held out, or where it could not be learned"""
     weight: float = 0.0
     """In the stack"""
+    error: str | None = None
+    """Why it could not be learned"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +183,8 @@ class Contest:
         self.models: list[list[GSPN]] = []
         """By fold"""
         self.scores: list[Tensor] = []
-        self.failed: list[Candidate] = []
+        self.failed: dict[Candidate, str] = {}
+        """And why"""
 
     def enter(self, candidates: Sequence[Candidate]) -> None:
         new = [one for one in candidates if one not in self.candidates and one not in self.failed]
@@ -193,7 +196,7 @@ class Contest:
                 self._judge(candidate, [fitted(one, candidate, self.num_edge_types) for one in self.training])
             except GSPNError as error:  # one that cannot be learned is no candidate; others go on
                 _log.info("%s: %s", candidate, error)
-                self.failed.append(candidate)
+                self.failed[candidate] = str(error)
 
     def _judge(self, candidate: Candidate, models: Sequence[GSPN]) -> None:
         scores = [
@@ -255,7 +258,7 @@ class Contest:
         models = [self._learned_on(n) for n in chosen]
         of = dict(zip(chosen, weights.tolist(), strict=True))
         tried = [Tried(one, -float(self.scores[n].mean()), of.get(n, 0.0)) for n, one in enumerate(self.candidates)]
-        tried += [Tried(one, float("nan")) for one in self.failed]
+        tried += [Tried(one, float("nan"), error=error) for one, error in self.failed.items()]
         return Selection(Stack(models, weights.tolist()), tuple(tried), loss, len(self.scores[0]))
 
     def _require_candidates(self) -> None:
