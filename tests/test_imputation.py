@@ -18,7 +18,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.transforms import Compose
 
 import gspn
-from gspn import GSPN, Binary, Categorical, Continuous, Count, GSPNError, Impute, Schema, TableImputer
+from gspn import GSPN, Binary, Categorical, Continuous, Count, GSPNError, Impute, Schema, TableImputer, policy
 from gspn.errors import InputError, MissingExtraError, NotFittedError
 
 ATTRIBUTES = ("charge", "element", "word", "flag", "number", "level")
@@ -206,6 +206,59 @@ def test_neighbours_tell_what_is_missing() -> None:
     assert (spread["probability"] > 0.8).all()
 
 
+@pytest.mark.parametrize("effort", ["quick", "thorough"])
+def test_the_policy_chooses_where_nobody_says(effort: policy.Effort, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes, edges = draw_tables()
+    model, asked = random_model(EVERY_KIND), []
+
+    def select(dataset: gspn.GraphDataset, **how: Any) -> policy.Selection:
+        asked.append((dataset.digest(), how["effort"], how["seed"]))
+        return policy.Selection(gspn.Stack([model]), (), 1.5, 40)
+
+    monkeypatch.setattr(policy, "select", select)
+    columns = {name: SMALL[name] for name in ("graph", "ignore", "overrides", "edge_type")}
+    imputer = TableImputer(**columns, effort=effort, seed=3).fit(nodes, edges, progress=False)
+    dataset = gspn.from_tables(nodes, edges, **columns)
+    assert asked == [(dataset.digest(), effort, 3)]
+    assert isinstance(imputer.model_, gspn.Stack)
+    assert imputer.selection_ is not None
+    assert imputer.selection_.stack is imputer.model_
+    for said in (
+        {"num_states": 2},
+        {"objective": "masked"},
+        {"batch_size": 4},
+        {"lr": 0.05},
+        {"arguments": {"prior": 1.0}},
+    ):
+        one = TableImputer(**columns, effort=effort, **said).set_params(**{"epochs": 1} if "lr" in said else {})
+        monkeypatch.setattr(policy, "fit", lambda model, dataset, progress: model)
+        assert isinstance(one.fit(nodes, edges, progress=False).model_, GSPN), said
+        assert one.selection_ is None
+    assert len(asked) == 1
+
+
+def test_a_choice_of_the_policy_fills_as_the_stack_answers() -> None:
+    """Two clusters of sizes; whole numbers are filled with whole numbers, and neighbours may be listened to."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1], 100)
+    nodes = pd.DataFrame({"size": rng.normal(6 * kind, 1), "level": np.round(rng.normal(20 * kind, 2))})
+    nodes = nodes.mask(rng.random(nodes.shape) < 0.2)
+    edges = pd.DataFrame({"source": range(199), "target": range(1, 200)})
+    imputer = TableImputer(id=None, effort="quick")
+    completed, spread = imputer.fit_transform(nodes, edges, return_spread=True, progress=False)
+    selection = imputer.selection_
+    assert selection is not None
+    assert selection.held_out > 30
+    assert selection.loss < policy.loss_of_columns(gspn.from_tables(nodes, edges, id=None), effort="quick") - 0.3
+    assert imputer.whole_numbers_ == ("level",)
+    assert not completed.isna().any(axis=None)
+    assert (completed["level"] % 1 == 0).all()
+    again = TableImputer.with_model(imputer.model_, whole_numbers=["level"], id=None)
+    pd.testing.assert_frame_equal(again.transform(nodes, edges), completed, check_exact=True)
+    assert again.selection_ is None
+    assert (spread["low"] < spread["high"]).all()
+
+
 def test_a_complete_table_stays_as_it_is(fitted: TableImputer) -> None:
     nodes, edges = draw_tables()
     completed = fitted.transform(nodes, edges)
@@ -312,6 +365,7 @@ def test_refusals_of_tables(fitted: TableImputer, change: Any, message: str) -> 
     ("arguments", "message"),
     [
         ({"how": "median"}, "how must be one of 'mean', 'mode', 'sample', got 'median'"),
+        ({"effort": "some"}, "effort must be one of 'quick', 'normal', 'thorough', got 'some'"),
         ({"level": 90}, "level must be a number between 0 and 1, got 90"),
         ({"arguments": {"states": 3}}, "arguments: 'states' is none of "),
         ({"arguments": {"lr": 3}}, "arguments: 'lr' is none of "),

@@ -367,10 +367,11 @@ class Schema:
         of them, a float tensor [n, d], a torch_geometric `Data` or a list of them. Columns without a name are called
         x0, x1, …
 
-        Booleans are binary and text is categorical. Numbers: only 0 and 1 binary; other integers categorical with up to
-        20 distinct values, count with more (continuous if one is negative); everything else continuous. In tensors
-        integers are taken for codes, so their categories are 0 … max; a column that cannot be codes, with a negative
-        number or one of 1000 or more, is continuous or count. In other sources categories are the distinct values.
+        Booleans are binary, text and columns of pandas' type category are categorical. Numbers: only 0 and 1 binary;
+        two other integers categorical; everything else continuous, integers too, since they have an order. In tensors
+        integers are taken for codes: categorical with up to 20 distinct values, the categories being 0 … max, count
+        with more (continuous if one is negative); a column that cannot be codes, with a negative number or one of 1000
+        or more, is continuous or count. In other sources categories are the distinct values.
         Text in a column of which at least half reads as numbers is taken for a typo and refused unless overridden.
 
         Every attribute can be set by name, as an attribute or a kind: `Schema.infer(table, charge=Continuous("charge"),

@@ -91,15 +91,21 @@ class TableImputer(BaseEstimator):
 
         completed = gspn.TableImputer().fit(nodes, edges).transform(nodes, edges)
 
-    `fit` takes DataFrames with gaps and trains a model; `transform` completes these, or new rows and new graphs,
+    `fit` takes DataFrames with gaps and trains models; `transform` completes these, or new rows and new graphs,
     without training again. Observed entries, columns, types, order and index stay as they are; columns that held whole
     numbers alone in training are filled with rounded ones, also where gaps have made floats of them.
 
     The arguments from `schema` to `ignore` say what the tables' columns mean, as in `gspn.from_tables`; columns in
-    `ignore` are handed through. Those from `num_layers` to `seed` are the model's. Where they are None they follow from
-    the size of the tables, as in the commands: `gspn impute` fills in the same values. The objective "masked" is made
-    for filling gaps, and the seed also fixes samples. Part of the data is held out to stop in time: a tenth of the
-    graphs from 100 on, else a tenth of the entries.
+    `ignore` are handed through. `gspn impute` fills in the same values.
+
+    Which models fill the gaps is chosen by `gspn.policy.select`: candidates of several sizes, with and without the
+    edges, learn by EM from a part of the entries and are judged by the others; up to five that do best together answer
+    as one `gspn.Stack`. How many are tried depends on `effort`; the seed fixes all of it, and samples.
+
+    Where one of the arguments from `num_layers` to `lr`, or `arguments`, says something about a single model, one is
+    trained by gradient descent, and nothing is chosen: what is None follows from the size of the tables, the objective
+    is "masked", which is made for filling gaps, and a tenth of the graphs (from 100 on) or of the entries is held out
+    to stop in time.
 
     Parameters
     ----------
@@ -107,15 +113,19 @@ class TableImputer(BaseEstimator):
         What is filled in: "mean" (the mean of continuous attributes, the mode of the others), "mode" or "sample".
     level:
         Probability of the intervals in the table of spreads.
+    effort:
+        How much is tried, "quick", "normal" or "thorough"; without effect where one model is trained.
     arguments:
         Further arguments of `gspn.GSPN`, by name.
 
     Attributes
     ----------
     model_:
-        After `fit`, the fitted `gspn.GSPN`.
+        After `fit`, the `gspn.Stack`, or the one `gspn.GSPN`.
+    selection_:
+        What was tried, how it was judged and what was chosen (`gspn.policy.Selection`); None where nothing was.
     schema_:
-        Its attributes.
+        The model's attributes.
     edge_types_:
         The edge types by code.
     whole_numbers_:
@@ -138,9 +148,10 @@ class TableImputer(BaseEstimator):
         ignore: str | Sequence[str] = (),
         how: str = "mean",
         level: float = 0.9,
+        effort: policy.Effort = "normal",
         num_layers: int | None = None,
         num_states: int | None = None,
-        objective: str = "masked",
+        objective: str | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         lr: float | None = None,
@@ -160,6 +171,7 @@ class TableImputer(BaseEstimator):
         self.ignore = ignore
         self.how = how
         self.level = level
+        self.effort = effort
         self.num_layers = num_layers
         self.num_states = num_states
         self.objective = objective
@@ -190,17 +202,30 @@ class TableImputer(BaseEstimator):
         return imputer
 
     def fit(self, nodes: Any, edges: Any = None, *, progress: bool = True) -> Self:
-        """Train on a table of vertices, and one of edges if there are any."""
+        """Choose and train models on a table of vertices, and one of edges if there are any."""
         self._check()
         _refuse_other_than_frames(nodes)
         dataset = self._read(nodes, edges, self.schema, self.overrides, self.edge_types, self._ignored())
-        model = policy.fit(policy.model_for(dataset, **self._settings()), dataset, progress=progress)
-        self._take(model, dataset.edge_types, whole_numbers(dataset))
+        settings, selection = self._settings(), None
+        model: GSPN | Stack
+        if settings:
+            model = policy.fit(policy.model_for(dataset, **settings, seed=self.seed), dataset, progress=progress)
+        else:
+            with policy.choosing(progress) as notice:
+                selection = policy.select(dataset, effort=self.effort, seed=self.seed, notice=notice)
+            model = selection.stack
+        self._take(model, dataset.edge_types, whole_numbers(dataset), selection)
         return self
 
-    def _take(self, model: GSPN | Stack, edge_types: Sequence[Any] | None, whole: tuple[str, ...]) -> None:
+    def _take(
+        self,
+        model: GSPN | Stack,
+        edge_types: Sequence[Any] | None,
+        whole: tuple[str, ...],
+        selection: policy.Selection | None = None,
+    ) -> None:
         self.model_, self.schema_, self.edge_types_ = model, model.schema, edge_types
-        self.whole_numbers_ = whole
+        self.whole_numbers_, self.selection_ = whole, selection
         self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
         self.n_features_in_ = len(self.schema_)
 
@@ -267,17 +292,20 @@ class TableImputer(BaseEstimator):
 
     def _check(self) -> None:
         check_choice("how", self.how, HOW)
+        check_choice("effort", self.effort, policy.EFFORTS)
         if not isinstance(self.level, float) or not 0 < self.level < 1:
             raise InputError(f"level must be a number between 0 and 1, got {shorten(self.level)}")
 
     def _settings(self) -> dict[str, Any]:
-        named = ("num_layers", "num_states", "objective", "epochs", "batch_size", "lr", "seed")
-        settings, others = {name: getattr(self, name) for name in named}, dict(self.arguments or {})
-        known = set(GSPN._get_param_names()) - {"schema", "num_edge_types", *named}
+        """What is said about a single model; where this is nothing, models are chosen."""
+        named = ("num_layers", "num_states", "objective", "epochs", "batch_size", "lr")
+        said = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+        others = dict(self.arguments or {})
+        known = set(GSPN._get_param_names()) - {"schema", "num_edge_types", "seed", *named}
         for name in others:
             if name not in known:
                 raise InputError(f"arguments: {name!r} is none of {', '.join(sorted(known))}")
-        return settings | others
+        return said | others
 
     def _ignored(self) -> tuple[str, ...]:
         return (self.ignore,) if isinstance(self.ignore, str) else tuple(self.ignore)

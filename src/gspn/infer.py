@@ -42,10 +42,12 @@ def infer_schema(
     overrides: Mapping[str, Attribute | str] | None,
     named: Mapping[str, Attribute | str],
     advice: str = "pass overrides={{{name!r}: 'categorical'}}",
+    classes: bool = False,
 ) -> Schema:
     """See `Schema.infer`; `overrides` and `named` mean the same and may not contradict each other.
 
-    `advice` tells how the caller's users keep text among numbers, if they mean it.
+    `advice` tells how the caller's users keep text among numbers, if they mean it. `classes` says that few whole
+    numbers are classes to be told apart, as those of targets are, whatever the source.
     """
     columns = _read(source)
     if not columns.values:
@@ -54,7 +56,7 @@ def infer_schema(
         if not isinstance(name, str):
             raise InputError(f"column {name!r}: names of attributes must be text; rename it")
     chosen = [
-        _choose(name, values, columns.coded, override, advice)
+        _choose(name, values, columns.coded, override, advice, classes or columns.coded)
         for (name, values), override in zip(
             columns.values.items(), _overrides(columns.values, overrides, named), strict=True
         )
@@ -162,7 +164,7 @@ def _split(array: NDArray[Any], what: str) -> dict[str, Any]:
 
 
 def _choose(
-    name: str, values: Any, coded: bool, override: Attribute | str | None, advice: str
+    name: str, values: Any, coded: bool, override: Attribute | str | None, advice: str, classes: bool
 ) -> tuple[Attribute, str]:
     """The attribute for a column and the reason in a word or two."""
     if isinstance(override, Attribute):
@@ -189,7 +191,7 @@ def _choose(
         raise InputError("the value is infinite; a missing one is NaN", attribute=name, row=row)
     if override is not None:
         return _categorical(name, distinct, coded), "given"
-    return _choose_for_numbers(name, distinct, coded)
+    return _choose_for_numbers(name, distinct, coded, classes)
 
 
 def _refuse_text_among_numbers(
@@ -219,13 +221,16 @@ def _reads_as_number(value: object) -> bool:
         return False
 
 
-def _choose_for_numbers(name: str, distinct: Sequence[Any], coded: bool) -> tuple[Attribute, str]:
+def _choose_for_numbers(name: str, distinct: Sequence[Any], coded: bool, classes: bool) -> tuple[Attribute, str]:
     if all(isinstance(value, (bool, np.bool_)) for value in distinct):
         return Binary(name), "booleans"
     if not _is_integral(distinct):
         return Continuous(name), "fractions"
     if min(distinct) >= 0 and max(distinct) <= 1:
         return Binary(name), "0 and 1"
+    if len(distinct) > 2 and not classes:
+        # They have an order, which categories would forget; of two values nothing lies between.
+        return Continuous(name), "whole numbers"
     few = len(distinct) <= _MOST_CATEGORIES
     if few and (not coded or _is_codes(distinct)):
         return _categorical(name, distinct, coded), "few integers"

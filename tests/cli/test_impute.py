@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
+from typing import Any, cast
 
 import pandas as pd
 import pytest
-from small_commands import SMALL, Run, parsed
+from small_commands import SMALL, Run, draw_people, parsed
+
+from gspn import GSPN, Stack, from_tables, load, policy
+from gspn.cli.choosing import show_selection
+from gspn.cli.screen import Screen
+from gspn.policy import Candidate, Selection, Tried
 
 EXTRA = ("_filled", "_sd", "_low", "_high", "_probability", "_likely")
 
@@ -18,7 +26,7 @@ def read(path: Path) -> pd.DataFrame:
 
 def test_two_files_are_enough(run: Run, files: Path, tmp_path: Path) -> None:
     done = tmp_path / "done.csv"
-    result = run("impute", files / "nodes.csv", files / "edges.csv", "-o", done, "--epochs", "20")
+    result = run("impute", files / "nodes.csv", files / "edges.csv", "-o", done, "--effort", "quick")
     for words in ("team", "categorical", "continuous", "binary", "1 graph, 40 vertices, 80 edges"):
         assert words in result.stderr
     before, after = read(files / "nodes.csv"), read(done)
@@ -55,12 +63,96 @@ def test_stdout_gets_the_table_and_nothing_else(run: Run, files: Path) -> None:
     assert len(lines) == 41
 
 
+@pytest.fixture(scope="module")
+def friends(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """More people than in `files`, so that entries can be held out, and few columns, so that it takes no time."""
+    folder = tmp_path_factory.mktemp("friends")
+    nodes, edges = folder / "nodes.csv", folder / "edges.csv"
+    draw_people(200)[0].drop(columns=["team", "remote"]).to_csv(nodes, index=False)
+    edges.write_text("source,target\n" + "".join(f"p{i},p{i + 1}\n" for i in range(199)))
+    return nodes, edges
+
+
+def test_what_was_tried_is_shown(run: Run, friends: tuple[Path, Path], tmp_path: Path) -> None:
+    said = run("impute", *friends, "-o", tmp_path / "done.csv", "--effort", "quick").stderr
+    for words in ("what was tried", "nats per held-out entry", "weight", "1 state, shrunk, no edges, seed 0",
+                  "1 state, shrunk, neighbours, seed 0", "If every column stood by itself"):  # fmt: skip
+        assert words in said
+    assert re.search(r"chosen in \d+ s: \d models?, since (it holds|together they hold) the \d+ held-out entries", said)
+    assert "try 1 state" not in said, "a bar is for terminals"
+
+
+def test_what_was_tried_for_machines(run: Run, friends: tuple[Path, Path]) -> None:
+    result = run("impute", *friends, "--json", "--effort", "quick", "--quiet")
+    assert result.stderr == ""
+    found = parsed(result)["selection"]
+    assert found["effort"] == "quick"
+    tried = found["tried"]
+    assert len({one["candidate"] for one in tried}) == len(tried) > 4
+    assert sum(one["weight"] for one in tried) == pytest.approx(1)
+    assert found["loss"] <= min(one["loss"] for one in tried if one["loss"] is not None) + 0.02, (
+        "as the weights are pulled towards equal ones, it may lose a little"
+    )
+    assert found["held_out"] > 30
+    dataset = from_tables(*friends)
+    assert found["loss_of_columns"] == pytest.approx(policy.loss_of_columns(dataset, effort="quick"))
+
+
+def test_where_nothing_can_be_held_out(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text(
+        "id,age,team\n" + "".join(f"{i},{20.5 + i},{'ab'[i % 2]}\n" for i in range(8)) + "8,,\n"
+    )
+    result = run("impute", tmp_path / "n.csv", "-o", tmp_path / "d.csv")
+    assert "too few entries to hold any out" in result.stderr
+    assert "nan" not in result.stderr.lower()
+    found = parsed(run("impute", tmp_path / "n.csv", "--json"))["selection"]
+    assert (found["held_out"], found["loss"], found["loss_of_columns"]) == (0, None, None)
+
+
+def test_the_best_and_the_chosen_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of thirty candidates twelve: the two of the stack, though one is the worst alone, and the ten best others."""
+    tried = [Tried(Candidate(n + 1, "shrunk"), 1 + n / 100, {0: 0.75, 29: 0.25}.get(n, 0.0)) for n in range(30)]
+    tried.append(Tried(Candidate(99, "shrunk"), math.nan))
+    show_selection(Screen(), Selection(cast(Any, None), tuple(tried), 0.9, 400), 1.5, 3.0)
+    said = capsys.readouterr().err
+    assert [int(n) for n in re.findall(r"^ *(\d+) states?, shrunk", said, re.MULTILINE)] == [*range(1, 12), 30]
+    assert "the best 12 of 31 models" in said
+    assert "1 of them could not be learned" in said
+    assert "chosen in 3 s: 2 models, since together they hold the 400 held-out entries most likely: 0.9000" in said
+    assert "warning" not in said
+    show_selection(Screen(), Selection(cast(Any, None), tuple(tried), 0.9, 400), 0.9, 3.0)
+    assert "warning: held-out entries are filled no better" in capsys.readouterr().err
+
+
+def test_refusals_of_effort(run: Run, files: Path, people_model: Path) -> None:
+    nodes = files / "nodes.csv"
+    assert "--effort is one of quick, normal, thorough" in run("impute", nodes, "--effort", "some", code=2).stderr
+    assert "say that it is one" in run("impute", nodes, "--effort", "quick", "--states", "3", code=2).stderr
+    assert "brings a trained model" in run("impute", nodes, "--effort", "quick", "-m", people_model, code=2).stderr
+
+
+def test_guesses_about_whole_numbers(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i % 3},{2 + i % 2},{i}\n" for i in range(24))
+    (tmp_path / "n.csv").write_text(f"id,floor,side,age\n{rows}24,,,\n")
+    said = run("impute", tmp_path / "n.csv", "-o", tmp_path / "d.csv").stderr
+    assert "the whole numbers of 'floor' are taken for amounts; if they are names: --types floor=categorical" in said
+    assert "the whole numbers of 'side' are taken for categories; if they are amounts: --types side=continuous" in said
+    assert "of 'age'" not in said
+    assert read(tmp_path / "d.csv")["floor"].str.fullmatch(r"\d+").all()
+    said = run(
+        "impute", tmp_path / "n.csv", "-o", tmp_path / "e.csv", "--types", "floor=categorical,side=categorical"
+    ).stderr
+    assert "the whole numbers" not in said
+    assert "floor_likely" in read(tmp_path / "e.csv")
+
+
 def test_for_machines(run: Run, files: Path) -> None:
     found = parsed(run("impute", files / "nodes.csv", files / "edges.csv", "--json", "--epochs", "2"))
     assert found["rows"] == 40
     assert found["filled"] == sum(row["filled"] for row in found["attributes"])
     assert len(found["table"]) == 40
     assert found["output"] is None
+    assert found["selection"] is None, "one model was trained"
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "json", "tsv"])
@@ -80,6 +172,21 @@ def test_a_model_is_kept_and_asked_again(run: Run, files: Path, tmp_path: Path) 
     run("impute", *tables, "-m", model, "-o", second, "--quiet")
     assert first.read_bytes() == second.read_bytes()
     run("impute", *tables, "-m", model, "--types", "age=count", code=2)
+
+
+def test_a_stack_is_kept_and_asked_again(run: Run, files: Path, tmp_path: Path) -> None:
+    first, second, folder = tmp_path / "first.csv", tmp_path / "second.csv", tmp_path / "stack"
+    tables = (files / "nodes.csv", files / "typed.csv")
+    run("impute", *tables, "--edge-type", "kind", "-o", first, "--save-model", folder, "--effort", "quick")
+    assert isinstance(load(folder), Stack)
+    assert (folder / "reading.json").exists()
+    result = run("impute", *tables, "-m", folder, "-o", second)
+    assert "what was tried" not in result.stderr
+    assert first.read_bytes() == second.read_bytes()
+    run("impute", *tables, "-m", folder, "-o", second, "--plain", "--force")
+    assert read(second)["projects"].str.fullmatch(r"\d+").all(), "whole numbers are remembered"
+    run("impute", *tables, "--edge-type", "kind", "-o", tmp_path / "one.csv", "--save-model", folder, "--force", *SMALL)
+    assert isinstance(load(folder), GSPN)
 
 
 def test_several_graphs_and_other_names(run: Run, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_commands import draw_people
 
 GSPN = (sys.executable, "-m", "gspn.cli.main")
 HEAVY = ("torch", "torch_geometric", "numpy", "pandas", "sklearn", "scipy", "numba", "rdkit", "matplotlib", "jinja2")
@@ -78,11 +79,13 @@ def _listen() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_interrupted_training_leaves_nothing(files: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [("--epochs", "100000000"), ("--effort", "thorough")])
+def test_interrupted_training_leaves_nothing(tmp_path: Path, how: tuple[str, str]) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    command = [*GSPN, "impute", str(files / "nodes.csv"), str(files / "edges.csv"), "-o", str(out / "done.csv"),
-               "--epochs", "100000000", "--save-model", str(out / "m")]  # fmt: skip
+    draw_people(200)[0].to_csv(tmp_path / "nodes.csv", index=False)
+    command = [*GSPN, "impute", str(tmp_path / "nodes.csv"), "-o", str(out / "done.csv"), *how,
+               "--save-model", str(out / "m")]  # fmt: skip
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=_listen
     ) as process:

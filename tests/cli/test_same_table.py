@@ -1,4 +1,4 @@
-"""Two doors, one model: `TableImputer` on DataFrames and `gspn impute` on the files give the same table."""
+"""Two doors, one choice: `TableImputer` on DataFrames and `gspn impute` on the files give the same table."""
 
 from __future__ import annotations
 
@@ -45,15 +45,18 @@ def molecules(graphs: int, size: int = 4) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def typed() -> tuple[pd.DataFrame, pd.DataFrame]:
-    return people(), ring(60).assign(kind=["friend", "colleague"] * 30)
+    return people()[["id", "team", "age", "floor"]], ring(60).assign(kind=["friend", "colleague"] * 30)
 
+
+QUICK = {"effort": "quick"}
 
 CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
-    "one graph": (lambda: (people(), ring(60)), {}, ()),
-    "no edges": (lambda: (people(), None), {}, ()),
+    "one graph": (lambda: (people(), ring(60)), QUICK, ("--effort", "quick")),
+    "no edges": (lambda: (people()[["id", "team", "age"]], None), {}, ()),
     "few rows": (lambda: (people(12), ring(12)), {}, ()),
-    "edge types": (typed, {"edge_type": "kind"}, ("--edge-type", "kind")),
-    "few graphs": (lambda: molecules(10), {"graph": "mol"}, ("--graph", "mol")),
+    "edge types": (typed, {"edge_type": "kind", **QUICK}, ("--edge-type", "kind", "--effort", "quick")),
+    "few graphs": (lambda: molecules(10), {"graph": "mol", **QUICK}, ("--graph", "mol", "--effort", "quick")),
+    "one model": (lambda: (people(), ring(60)), {"epochs": 5}, ("--epochs", "5")),
     "many graphs": (
         lambda: molecules(110),
         {"graph": "mol", "num_layers": 2, "epochs": 6},
@@ -62,7 +65,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     "explicit": (
         lambda: (people().assign(note="x"), ring(60)),
         {
-            "overrides": {"projects": "count", "floor": "continuous"},
+            "overrides": {"projects": "count", "floor": "categorical"},
             "ignore": "note",
             "directed": True,
             "num_layers": 2,
@@ -71,7 +74,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
             "seed": 5,
         },
         (
-            *("--types", "projects=count,floor=continuous", "--ignore", "note", "--directed"),
+            *("--types", "projects=count,floor=categorical", "--ignore", "note", "--directed"),
             *("--layers", "2", "--states", "3", "--epochs", "11", "--seed", "5"),
         ),
     ),
@@ -85,8 +88,8 @@ def test_both_doors_give_the_same_table(case: str, run: Run, tmp_path: Path) -> 
     tables = [tmp_path / name for name in ("nodes.csv", "edges.csv")][: 1 if drawn[1] is None else 2]
     for table, path in zip(drawn, tables, strict=False):
         table.to_csv(path, index=False)
-    run("impute", *tables, *options, "--plain", "-o", tmp_path / "plain.csv")
-    run("impute", *tables, *options, "-o", tmp_path / "full.csv")
+    run("impute", *tables, *options, "--plain", "-o", tmp_path / "plain.csv", "--save-model", tmp_path / "model")
+    run("impute", *tables, "-m", tmp_path / "model", "-o", tmp_path / "full.csv")
 
     completed, spread = TableImputer(**arguments).fit_transform(
         *map(pd.read_csv, tables), return_spread=True, progress=False

@@ -188,6 +188,15 @@ def test_vertex_targets() -> None:
     assert from_tables(nodes, None, y=["score"], ignore="label")[0].y.shape == (4, 1)
 
 
+def test_few_whole_numbers_are_amounts_of_vertices_and_classes_of_targets() -> None:
+    nodes = NODES[["id"]].assign(floor=[3, 1, 2, 1], grade=[3, 1, 2, 1])
+    dataset = from_tables(nodes, None, y="grade")
+    assert dataset.schema == Schema([Continuous("floor")])
+    assert dataset.target == Categorical("grade", [1, 2, 3])
+    said = from_tables(nodes, None, y="grade", overrides={"floor": "categorical"})
+    assert said.schema == Schema([Categorical("floor", [1, 2, 3])])
+
+
 def test_vertex_targets_follow_their_rows() -> None:
     nodes = TWO.assign(g=["z", "b", "z", "b"], label=[0.5, 1.5, 2.5, 3.5])
     dataset = from_tables(nodes, None, graph="g", y="label")

@@ -21,6 +21,7 @@ from gspn.graphs.missing import uniform_mask, with_missing
 from gspn.models import fitting as model_module
 from gspn.models.growing import grow, mixture_for
 from gspn.models.judging import Judge
+from gspn.policy import candidates, selection
 from gspn.queries.scoring import training_scores
 
 FEW = pack(draw_graphs(12, seed=0), EVERY_KIND)
@@ -302,3 +303,26 @@ def test_a_single_graph_is_enough() -> None:
     dataset = pack([draw_graph(np.random.default_rng(0), 60)], EVERY_KIND)
     model = policy.fit(policy.model_for(dataset, epochs=6), dataset, progress=False)
     assert all("validation" in record for record in model.history_)
+
+
+# The yardstick beside what is chosen.
+
+
+@pytest.mark.parametrize("effort", policy.EFFORTS)
+def test_columns_by_themselves_are_judged_as_candidates_are(
+    effort: policy.Effort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of discrete attributes one state without edges is a candidate: its loss is the yardstick, to the digit."""
+    schema = Schema([Binary("a"), Binary("b")])
+    x = (torch.rand(900, 2, generator=torch.Generator().manual_seed(0)) < 0.3).double()
+    dataset = pack(
+        [Data(x=x[i : i + 300], edge_index=torch.zeros(2, 0, dtype=torch.long)) for i in (0, 300, 600)], schema
+    )
+    monkeypatch.setitem(selection._MOST_ROWS, effort, 700)  # fewer than there are
+    monkeypatch.setitem(candidates._DISCRETE_STATES, effort, (1,))
+    chosen = policy.select(dataset, effort=effort, seed=2)
+    assert [str(one.candidate) for one in chosen.tried] == ["1 state, diagonal, no edges, seed 2"]
+    assert 0 < chosen.held_out < 0.15 * 5 * 1600
+    assert policy.loss_of_columns(dataset, effort=effort, seed=2) == chosen.loss
+    assert policy.loss_of_columns(dataset[[0]], effort=effort, seed=2) != chosen.loss
+    assert math.isnan(policy.loss_of_columns(rows(torch.randn(20, 2))))

@@ -34,7 +34,7 @@ def smooth_field(rows: int, seed: int = 0) -> GraphDataset:
     """A ring on which one column is nearly what its neighbours have on average; a fifth is missing."""
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(rows, generator=generator, dtype=torch.float64)
-    smooth = sum(noise.roll(shift) for shift in range(-6, 7)) / 13**0.5
+    smooth = torch.stack([noise.roll(shift) for shift in range(-6, 7)]).sum(0) / 13**0.5
     x = torch.stack([smooth, torch.randn(rows, generator=generator, dtype=torch.float64)], dim=1)
     around = torch.arange(rows)
     edges = torch.cat([torch.stack([around, around.roll(1)]), torch.stack([around.roll(1), around])], dim=1)
@@ -92,6 +92,16 @@ def test_neighbours_are_left_where_they_do_not() -> None:
     assert found.loss <= alone + 1e-9
 
 
+def test_states_may_hear_their_neighbours_in_their_own_ways() -> None:
+    """ "normal" tries slopes of every state's own for what regresses best, and how uncertain neighbours are."""
+    found = policy.select(smooth_field(150), effort="normal")
+    told = [one.candidate for one in found.tried if one.candidate.edges in ("neighbours", "two_hops")]
+    assert {one.slopes for one in told} == {"tied", "free"}
+    assert {one.context_variance for one in told} == {0.0, 1.0}
+    settings = next(one for one in told if one.slopes == "free").settings(1)
+    assert settings["slopes"] == "free"
+
+
 def test_a_seed_fixes_everything() -> None:
     dataset = every_kind(120)
     one, other = (policy.select(dataset, effort="quick", seed=4) for _ in range(2))
@@ -126,6 +136,28 @@ def test_few_rows_are_filled_without_a_choice(rows: int) -> None:
     assert found.held_out == 0
     assert math.isnan(found.loss)
     assert not found.stack.impute(dataset[0]).x.isnan().any()
+
+
+def test_few_rows_with_edges_hear_each_other() -> None:
+    around = torch.arange(6)
+    dataset = pack(
+        Data(x=torch.randn(6, 1, dtype=torch.float64), edge_index=torch.stack([around, around.roll(1)])),
+        Schema([Continuous("a")]),
+    )
+    found = policy.select(dataset, effort="quick")
+    assert found.held_out == 0
+    assert {one.candidate.edges for one in found.tried} == {"no edges", "neighbours"}
+
+
+def test_what_cannot_be_learned_says_why() -> None:
+    """EM refuses self-loops, by which a vertex would explain itself; mixtures need no edges and fill the gaps."""
+    dataset = correlated_rows(100)
+    loops = torch.arange(100).expand(2, -1)
+    found = policy.select(pack(Data(x=dataset.entries(), edge_index=loops), dataset.schema), effort="quick")
+    failed = [one for one in found.tried if one.error is not None]
+    assert failed
+    assert all("self-loops" in str(one.error) and one.candidate.edges != "no edges" for one in failed)
+    assert all(one.candidate.edges == "no edges" for one in found.tried if one.weight)
 
 
 def test_unknown_efforts_are_refused() -> None:

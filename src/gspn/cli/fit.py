@@ -86,7 +86,7 @@ def fit(
         progress=screen.progress,
     )  # fmt: skip
     dataset = graphs.dataset
-    show_graphs(screen, dataset, inferred=edges is not None)
+    show_graphs(screen, dataset, said=None if edges is None else parse_types(types))
     settings = settings_for(
         dataset, num_layers=layers, num_states=states, epochs=epochs, objective=objective, lr=lr, seed=seed
     )

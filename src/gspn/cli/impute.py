@@ -36,6 +36,7 @@ def impute(
     directed: options.Directed = None,
     parallel: options.Parallel = None,
     ignore: options.Ignore = None,
+    effort: options.Effort = None,
     layers: options.Layers = None,
     states: options.States = None,
     epochs: options.Epochs = None,
@@ -51,9 +52,13 @@ def impute(
 ) -> None:
     """Fill every gap of a table of vertices by what the rest of the row and its neighbours say.
 
-    Kinds of attributes are guessed and shown. Beside each column with gaps stand NAME_filled and the uncertainty of
-    what was filled in: NAME_sd, NAME_low, NAME_high (a 90 % interval) of numbers, NAME_probability and NAME_likely (the
-    fewest values that hold 90 % together) of categories.
+    Kinds of attributes are guessed and shown. Models of several sizes, with and without the edges, are judged by
+    entries that are held out; what was tried is shown, and up to five that do best together fill the gaps. Where
+    --layers, --states or --epochs says something about one model, that is trained by gradient descent instead.
+
+    Beside each column with gaps stand NAME_filled and the uncertainty of what was filled in: NAME_sd, NAME_low,
+    NAME_high (a 90 % interval) of numbers, NAME_probability and NAME_likely (the fewest values that hold 90 % together)
+    of categories.
 
     Example: gspn impute nodes.csv edges.csv -o done.csv
     """
@@ -65,8 +70,10 @@ def impute(
 
     check_file(output, force)
     check_folder(save_model, force)
-    if model is not None and (types or save_model):
-        raise InputError("--types and --save-model are for training, but --model brings a trained model")
+    if model is not None and (types or save_model or effort):
+        raise InputError("--types, --effort and --save-model are for training, but --model brings a trained model")
+    sizes = {"num_layers": layers, "num_states": states, "epochs": epochs}
+    _check_effort(effort, sizes)
     for path in (nodes, edges):
         if path is not None and not path.is_file():
             raise InputError(f"{path}: there is no such file")
@@ -74,8 +81,10 @@ def impute(
         None if model is None else Reading.beside(model),
         id=id, graph=graph, ends=ends, edge_type=edge_type, directed=directed, parallel=parallel, ignore=ignore,
     )  # fmt: skip
+    selection: dict[str, Any] | None = None
     if model is None:
-        fitted, reading = _train(screen, nodes, edges, said, parse_types(types), (layers, states, epochs), seed)
+        how = {"effort": effort, "sizes": sizes, "seed": seed}
+        fitted, reading, selection = _train(screen, nodes, edges, said, parse_types(types), how)
     else:
         from gspn.models.loading import load
 
@@ -95,7 +104,8 @@ def impute(
         screen.say(f"{len(spread):,} gaps filled in {len(table):,} rows: {output}")
     screen.result(
         {"rows": len(table), "filled": len(spread), "attributes": summary, "output": output and str(output),
-         "model": save_model and str(save_model)} | ({} if output else {"table": records(table)})
+         "selection": selection, "model": save_model and str(save_model)}
+        | ({} if output else {"table": records(table)})
     )  # fmt: skip
 
 
@@ -105,23 +115,44 @@ def _train(
     edges: Path | None,
     said: Reading,
     types: dict[str, str],
-    sizes: tuple[int | None, int | None, int | None],
-    seed: int,
-) -> tuple[GSPN | Stack, Reading]:
+    how: dict[str, Any],
+) -> tuple[GSPN | Stack, Reading, dict[str, Any] | None]:
+    """What the policy chooses, or one model where something is said about its size; and what there is to say of it."""
     import time
 
+    from gspn.cli.choosing import choose
     from gspn.cli.inputs import read_tables
     from gspn.cli.training import show_graphs, show_training, train
     from gspn.policy import model_for
 
     graphs = read_tables(nodes, edges, said, types=types)
-    show_graphs(screen, graphs.dataset, inferred=True)
+    show_graphs(screen, graphs.dataset, said=types)
+    if not _says_one(how["sizes"]):
+        selection, told = choose(graphs.dataset, how["effort"] or "normal", how["seed"], screen)
+        return selection.stack, graphs.reading, told
     start = time.perf_counter()
-    layers, states, epochs = sizes
-    model = model_for(graphs.dataset, num_layers=layers, num_states=states, epochs=epochs, seed=seed)
+    model = model_for(graphs.dataset, **how["sizes"], seed=how["seed"])
     of_columns = train(model, graphs.dataset, screen)
     show_training(screen, model, time.perf_counter() - start, of_columns)
-    return model, graphs.reading
+    return model, graphs.reading, None
+
+
+def _says_one(sizes: dict[str, int | None]) -> bool:
+    return any(size is not None for size in sizes.values())
+
+
+def _check_effort(effort: str | None, sizes: dict[str, int | None]) -> None:
+    if effort is None:
+        return
+    from gspn.errors import InputError
+    from gspn.policy import EFFORTS
+
+    if effort not in EFFORTS:
+        raise InputError(f"--effort is one of {', '.join(EFFORTS)}, not {effort!r}")
+    if _says_one(sizes):
+        raise InputError(
+            "--effort is for choosing among models, but --layers, --states and --epochs say that it is one"
+        )
 
 
 def _fill(model: GSPN | Stack, reading: Reading, nodes: Path, edges: Path | None, seed: int) -> tuple[Any, Any]:

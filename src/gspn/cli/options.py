@@ -66,6 +66,14 @@ def _size(words: str) -> Any:
     return typer.Option(min=1, help=f"{words} (default: by size).", rich_help_panel=_TRAINING, show_default=False)
 
 
+Effort = Annotated[
+    str | None,
+    typer.Option(
+        help="How much is tried: quick, normal (the default) or thorough.",
+        rich_help_panel=_TRAINING,
+        show_default=False,
+    ),
+]
 Layers = Annotated[int | None, _size("Levels; 1 ignores the edges")]
 States = Annotated[int | None, _size("States of a sum unit")]
 Epochs = Annotated[int | None, _size("Passes over the data at most")]

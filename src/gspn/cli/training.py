@@ -5,6 +5,7 @@ How a model is trained is `gspn.policy`'s business, the same for all who do not 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
     from gspn.policy import HeldOutEntries
+
+
+_FEW = 20
+"""Different whole numbers that may well be names."""
 
 
 def train(model: GSPN, dataset: GraphDataset, screen: Screen, checkpoint: Path | None = None) -> float | None:
@@ -33,8 +38,11 @@ def loss_of_columns(held_out: HeldOutEntries, seed: int) -> float:
     return held_out(alone.float())["validation"]  # float32: what is compiled already will do
 
 
-def show_graphs(screen: Screen, dataset: GraphDataset, inferred: bool = False) -> None:
-    """What was read: how much of it, and the attributes with their kinds."""
+def show_graphs(screen: Screen, dataset: GraphDataset, said: Collection[str] | None = None) -> None:
+    """What was read: how much of it, and the attributes with their kinds.
+
+    `said` names those of which a user has said the kind, where the others' are guessed from a table.
+    """
     import torch
 
     entries = dataset.entries()
@@ -57,11 +65,28 @@ def show_graphs(screen: Screen, dataset: GraphDataset, inferred: bool = False) -
     for attribute, count in zip(dataset.schema, missing, strict=True):
         if attribute.kind == "categorical" and len(attribute.categories) > max(20, (vertices - count) // 2):  # type: ignore[union-attr]
             screen.note(f"warning: nearly every value of {attribute.name!r} is different; --ignore it if it is a name")
-        elif inferred and attribute.kind == "categorical" and all(isinstance(c, int) for c in attribute.categories):  # type: ignore[union-attr]
-            screen.note(
-                f"the whole numbers of {attribute.name!r} are taken for categories; amounts are counts: "
-                f"--types {attribute.name}=count"
-            )
+    if said is not None:
+        _show_guesses(screen, dataset, said)
+
+
+def _show_guesses(screen: Screen, dataset: GraphDataset, said: Collection[str]) -> None:
+    """Whole numbers may be amounts or names; where they are few, one cannot tell."""
+    for attribute, column in zip(dataset.schema, dataset.entries().T, strict=True):
+        if attribute.name in said:
+            continue
+        values = column.unique()
+        values = values[~values.isnan()]
+        few = len(values) <= _FEW and bool((values == values.round()).all())
+        if attribute.kind == "continuous" and few:
+            taken, other, kind = "amounts", "names", "categorical"
+        elif attribute.kind == "categorical" and all(isinstance(c, int) for c in attribute.categories):  # type: ignore[union-attr]
+            taken, other, kind = "categories", "amounts", "continuous"
+        else:
+            continue
+        screen.note(
+            f"the whole numbers of {attribute.name!r} are taken for {taken}; if they are {other}: "
+            f"--types {attribute.name}={kind}"
+        )
 
 
 def show_training(screen: Screen, model: Any, seconds: float, of_columns: float | None = None) -> None:

@@ -78,7 +78,7 @@ def encode_target(
         if target is not None:
             (column,) = columns.values()
             return target.encode(column), target
-        inferred = infer_schema(columns, None, {}, "say what the target is")
+        inferred = infer_schema(columns, None, {}, "say what the target is", classes=True)
         y = inferred.encode(columns)
         return (y[:, 0], inferred[0]) if single else (y, inferred)
     except InputError as error:

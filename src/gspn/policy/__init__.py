@@ -7,7 +7,8 @@ they are weighed (`selection`). Experiments, which say everything, do not come h
 from gspn.policy.candidates import EFFORTS, Candidate, Effort
 from gspn.policy.held_out import HeldOutEntries, held_out_mask
 from gspn.policy.learning import edge_types_of, fit, fitting, hold_out, model_for, settings_for
-from gspn.policy.selection import Selection, Tried, select
+from gspn.policy.progress import choosing
+from gspn.policy.selection import Selection, Tried, loss_of_columns, select
 
 __all__ = [
     "EFFORTS",
@@ -16,11 +17,13 @@ __all__ = [
     "HeldOutEntries",
     "Selection",
     "Tried",
+    "choosing",
     "edge_types_of",
     "fit",
     "fitting",
     "held_out_mask",
     "hold_out",
+    "loss_of_columns",
     "model_for",
     "select",
     "settings_for",

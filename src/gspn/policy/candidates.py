@@ -15,7 +15,7 @@ from gspn.attributes import Continuous, Count
 from gspn.graphs import GraphDataset
 
 Effort: TypeAlias = Literal["quick", "normal", "thorough"]
-EFFORTS = ("quick", "normal", "thorough")
+EFFORTS: tuple[Effort, ...] = ("quick", "normal", "thorough")
 
 _SHARE_OF_ATOM = 0.1
 """Of a column's observed values. Of smaller heaps (cars, 3 to 6 %) the likelihood gained, and the error lost."""
@@ -35,6 +35,8 @@ class Candidate:
     edges: str = "no edges"
     """"no edges", "states", "neighbours" or "two_hops": what a vertex receives"""
     context_variance: float = 0.0
+    slopes: str = "tied"
+    """How leaves depend on a context: all states alike, or each in its own way ("free")"""
     seed: int = 0
     leaves: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Families of single attributes"""
@@ -47,7 +49,7 @@ class Candidate:
         if self.edges != "no edges":
             context = None if self.edges == "states" else self.edges
             own = {"num_layers": 2, "num_edge_types": num_edge_types, "context": context}
-            own["context_variance"] = self.context_variance if context else 0.0
+            own |= {"context_variance": self.context_variance if context else 0.0, "slopes": self.slopes}
         return own | {
             "num_states": self.num_states,
             "covariance": self.covariance,
@@ -68,8 +70,8 @@ class Candidate:
             "neighbours": "neighbours",
             "two_hops": "two hops",
         }
-        uncertain = ", uncertain" if self.context_variance else ""
-        return f"{states}, {self.covariance}, {told[self.edges]}{uncertain}, seed {self.seed}"
+        how = ", free slopes" * (self.slopes == "free") + ", uncertain" * bool(self.context_variance)
+        return f"{states}, {self.covariance}, {told[self.edges]}{how}, seed {self.seed}"
 
 
 PRIOR, GUARD = 1.0, 1e-3
@@ -107,14 +109,19 @@ def without_edges(dataset: GraphDataset, effort: Effort, seed: int) -> list[Cand
     """The first stage: mixtures of vertices."""
     rows, numbers = len(dataset.entries()), sum(isinstance(one, Continuous) for one in dataset.schema)
     sizes: Mapping[str, Sequence[int]] = _STATES[effort] if numbers > 1 else {"diagonal": _DISCRETE_STATES[effort]}
-    families = tuple((one.name, "negative_binomial") for one in dataset.schema if isinstance(one, Count))
-    atoms = _atoms(dataset)
+    alone = by_columns(dataset, seed)
     return [
-        Candidate(number, structure, seed=seed, leaves=families, atoms=atoms)
+        replace(alone, num_states=number, covariance=structure)
         for structure, states in sizes.items()
         for number in states
         if (number == 1 or number * _rows_a_state(number) <= rows) and (structure != "low_rank" or numbers > 3)
     ]
+
+
+def by_columns(dataset: GraphDataset, seed: int) -> Candidate:
+    """Every column by itself: one state learns nothing else."""
+    families = tuple((one.name, "negative_binomial") for one in dataset.schema if isinstance(one, Count))
+    return Candidate(1, "diagonal", seed=seed, leaves=families, atoms=_atoms(dataset))
 
 
 def _rows_a_state(number: int) -> int:

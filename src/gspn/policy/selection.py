@@ -23,7 +23,16 @@ from gspn.graphs.region import sample_region
 from gspn.models.arguments import check_choice, check_integer
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
-from gspn.policy.candidates import EFFORTS, MOST, Candidate, Effort, started_anew, with_edges, without_edges
+from gspn.policy.candidates import (
+    EFFORTS,
+    MOST,
+    Candidate,
+    Effort,
+    by_columns,
+    started_anew,
+    with_edges,
+    without_edges,
+)
 from gspn.policy.held_out import held_out_mask
 from gspn.policy.learning import edge_types_of
 from gspn.policy.scoring import bin_widths, log_scores
@@ -61,6 +70,8 @@ class Tried:
     """Nats per held-out entry; NaN where nothing was held out, or where it could not be learned"""
     weight: float = 0.0
     """In the stack"""
+    error: str | None = None
+    """Why it could not be learned"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +105,8 @@ def select(
     contest.enter(without_edges(part, effort, seed))
     if int(dataset.num_edges_per_graph().sum()):
         contest.enter(with_edges(contest.best(1 if effort == "quick" else 2), effort))
+        if effort != "quick":
+            contest.enter([replace(one, slopes="free") for one in contest.best_regressing()])
         contest.enter_uncertain()
     contest.enter(started_anew(list(dict.fromkeys(contest.chosen(MOST[effort]))), effort))
     return contest.finish(MOST[effort])
@@ -118,9 +131,26 @@ def held_out(dataset: GraphDataset, seed: int) -> list[Tensor]:
     return folds + [held_out_mask(dataset, seed, SHARE, fold) for fold in range(1, number)]
 
 
+def loss_of_columns(dataset: GraphDataset, *, effort: Effort = "normal", seed: int = 0) -> float:
+    """A yardstick for the loss of what `select` chooses: nats per entry, the same ones, if columns stood by themselves.
+
+    NaN where nothing was held out.
+    """
+    part = _part_to_try_on(dataset, _MOST_ROWS[effort], seed)
+    folds = held_out(part, seed)
+    if not folds:
+        return math.nan
+    contest = Contest(part, folds, whole=dataset)
+    contest.enter([by_columns(part, seed)])
+    return -float(contest.scores[0].mean()) if contest.scores else math.nan
+
+
 def _unjudged(dataset: GraphDataset, effort: Effort, seed: int) -> Selection:
     """Where there is too little to hold anything out: the simplest candidates, all with the same weight."""
-    known = [one for one in without_edges(dataset, effort, seed) if one.num_states <= 4][: MOST[effort]]
+    known = [one for one in without_edges(dataset, effort, seed) if one.num_states <= 4]
+    if int(dataset.num_edges_per_graph().sum()):
+        known = [*known[: MOST[effort] - 1], replace(known[0], edges="neighbours")]
+    known = known[: MOST[effort]]
     models = [fitted(dataset, one, edge_types_of(dataset)) for one in known]
     share = 1 / len(models)
     tried = tuple(Tried(one, float("nan"), share) for one in known)
@@ -153,7 +183,8 @@ class Contest:
         self.models: list[list[GSPN]] = []
         """By fold"""
         self.scores: list[Tensor] = []
-        self.failed: list[Candidate] = []
+        self.failed: dict[Candidate, str] = {}
+        """And why"""
 
     def enter(self, candidates: Sequence[Candidate]) -> None:
         new = [one for one in candidates if one not in self.candidates and one not in self.failed]
@@ -165,7 +196,7 @@ class Contest:
                 self._judge(candidate, [fitted(one, candidate, self.num_edge_types) for one in self.training])
             except GSPNError as error:  # one that cannot be learned is no candidate; others go on
                 _log.info("%s: %s", candidate, error)
-                self.failed.append(candidate)
+                self.failed[candidate] = str(error)
 
     def _judge(self, candidate: Candidate, models: Sequence[GSPN]) -> None:
         scores = [
@@ -177,12 +208,14 @@ class Contest:
         self.scores.append(torch.cat(scores))
 
     def enter_uncertain(self) -> None:
-        """The best that is told of its neighbours, once more, with how uncertain that is: EM does not ask for it."""
-        told = [n for n, one in enumerate(self.candidates) if one.edges in ("neighbours", "two_hops")]
-        if told:
-            best = max(told, key=lambda n: float(self.scores[n].mean()))
-            uncertain = replace(self.candidates[best], context_variance=1.0)
-            self._judge(uncertain, [_with_settings(model, uncertain) for model in self.models[best]])
+        """The best that regresses on neighbours, once more, with how uncertain they are: EM does not ask for it."""
+        for candidate in self.best_regressing():
+            uncertain, models = replace(candidate, context_variance=1.0), self.models[self.candidates.index(candidate)]
+            self._judge(uncertain, [_with_settings(model, uncertain) for model in models])
+
+    def best_regressing(self) -> list[Candidate]:
+        """That with the highest score among those whose leaves regress on neighbours, if there are any."""
+        return [one for one in self.best(len(self.candidates)) if one.edges in ("neighbours", "two_hops")][:1]
 
     def best(self, number: int) -> list[Candidate]:
         """So many of those with the highest scores."""
@@ -225,7 +258,7 @@ class Contest:
         models = [self._learned_on(n) for n in chosen]
         of = dict(zip(chosen, weights.tolist(), strict=True))
         tried = [Tried(one, -float(self.scores[n].mean()), of.get(n, 0.0)) for n, one in enumerate(self.candidates)]
-        tried += [Tried(one, float("nan")) for one in self.failed]
+        tried += [Tried(one, float("nan"), error=error) for one, error in self.failed.items()]
         return Selection(Stack(models, weights.tolist()), tuple(tried), loss, len(self.scores[0]))
 
     def _require_candidates(self) -> None:

@@ -1,0 +1,88 @@
+"""What a command that lets the policy choose says of it: which models were tried, and which fill the gaps, and why.
+
+What is tried, and how it is judged, is `gspn.policy`'s business, the same for all who do not say otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gspn.cli.screen import Screen
+    from gspn.graphs import GraphDataset
+    from gspn.policy import Effort, Selection, Tried
+
+_SHOWN = 12
+"""Candidates of which people read; machines get all."""
+
+
+def choose(dataset: GraphDataset, effort: Effort, seed: int, screen: Screen) -> tuple[Selection, dict[str, Any]]:
+    """What the policy chooses, and what is to be said of it to machines; people read it now."""
+    from gspn import policy
+
+    start = time.perf_counter()
+    with policy.choosing(screen.progress) as notice:
+        selection = policy.select(dataset, effort=effort, seed=seed, notice=notice)
+    seconds = time.perf_counter() - start
+    shown = screen.progress or screen.as_json
+    of_columns = policy.loss_of_columns(dataset, effort=effort, seed=seed) if shown else math.nan
+    show_selection(screen, selection, of_columns, seconds)
+    return selection, {
+        "effort": effort,
+        "held_out": selection.held_out,
+        "loss": selection.loss,
+        "loss_of_columns": of_columns,
+        "seconds": seconds,
+        "tried": [
+            {"candidate": str(one.candidate), "loss": one.loss, "weight": one.weight, "error": one.error}
+            for one in selection.tried
+        ],
+    }
+
+
+def show_selection(screen: Screen, selection: Selection, of_columns: float, seconds: float) -> None:
+    """A table of what was tried, a sentence that says what was chosen and why, and a yardstick beside its loss."""
+    tried, chosen = selection.tried, [one for one in selection.tried if one.weight > 0]
+    models = "1 model" if len(chosen) == 1 else f"{len(chosen)} models"
+    if not selection.held_out:
+        screen.note(f"too few entries to hold any out and judge by: {models} of few states, weighed alike")
+        screen.note_table([{"model": str(one.candidate), "weight": one.weight} for one in chosen])
+        return
+    judged = sorted((one for one in tried if not math.isnan(one.loss)), key=lambda one: one.loss)
+    screen.note_table(
+        [
+            {"model": str(one.candidate), "nats per held-out entry": one.loss, "weight": one.weight or None}
+            for one in _shown(judged)
+        ],
+        f"what was tried, the best {min(len(judged), _SHOWN)} of {len(tried)} models:",
+    )
+    errors = [one.error for one in tried if one.error is not None]
+    for error in dict.fromkeys(errors):
+        screen.note(f"{errors.count(error)} of them could not be learned from these data: {error}")
+    most_likely = f"most likely: {selection.loss:.4f} nats an entry"
+    if len(chosen) == 1:
+        why = f"it holds the {selection.held_out:,} held-out entries {most_likely}, and no other adds much to it"
+    else:
+        why = f"together they hold the {selection.held_out:,} held-out entries {most_likely}"
+        why += f" (the best alone: {judged[0].loss:.4f})"
+    screen.note(f"chosen in {seconds:.0f} s: {models}, since {why}. If every column stood by itself: {of_columns:.4f}")
+    if selection.loss >= of_columns:
+        screen.note(
+            "warning: held-out entries are filled no better than by every column's mean or commonest value; there may "
+            "be too few rows, or --types may help"
+        )
+
+
+def _shown(judged: list[Tried]) -> list[Tried]:
+    """Of those in order of their loss the best, and all that were chosen."""
+    others = _SHOWN - sum(one.weight > 0 for one in judged)
+    shown = []
+    for one in judged:
+        if one.weight > 0:
+            shown.append(one)
+        elif others > 0:
+            shown.append(one)
+            others -= 1
+    return shown
