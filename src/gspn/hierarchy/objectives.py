@@ -7,7 +7,7 @@ over parts and processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import torch
@@ -38,14 +38,17 @@ def objective_for(hierarchy: Hierarchy, name: str, mask_rate: float, seed: int) 
     return lambda batch, epoch: _leave_one_out(hierarchy, batch, choose_vertices(batch, mask_rate, seed, epoch))
 
 
-def with_prior(objective: Objective, hierarchy: Hierarchy, strength: float, terms: int) -> Objective:
-    """The objective with the log-density of all leaves' parameters, as a share of all `terms` of a dataset.
+def with_prior(
+    objective: Objective, hierarchy: Hierarchy, strength: float, count_terms: Callable[[], int]
+) -> Objective:
+    """The objective with the log-density of all leaves' parameters, as a share of all terms of a dataset.
 
-    `strength` is the number of pseudo-observations that every leaf has seen.
+    `strength` is the number of pseudo-observations that every leaf has seen. Terms are counted only where it matters.
     """
     families = [family for family in hierarchy.families if strength or family.penalised]
     if not families:
         return objective
+    terms = count_terms()
 
     def penalised(batch: Batch, epoch: int) -> Iterator[tuple[Tensor, int]]:
         count = 0

@@ -172,12 +172,9 @@ class Fitting(nn.Module):
                 if data is not None:
                     check_magnitudes(self.hierarchy, data)
             self._fitted.fill_(True)  # it has weights and units, so judges may ask it
-            terms = int((~training.entries().isnan()).sum())
-            if settings["objective"] != "masked":
-                terms = len(training.entries())
             yield from train_by_epochs(
                 self.network,
-                with_prior(objective, self.hierarchy, settings["prior"], terms),
+                with_prior(objective, self.hierarchy, settings["prior"], lambda: _terms(training, settings)),
                 training,
                 self._validate(objective, validation, processes, settings),
                 Settings(**{name: settings[name] for name in Settings.__dataclass_fields__ if name in settings}),
@@ -336,6 +333,13 @@ class Fitting(nn.Module):
             _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
             return {}
         return {"training_scores": training_scores(self.hierarchy, usual, SCORED_VERTICES, settings["seed"])}
+
+
+def _terms(training: GraphDataset, settings: Mapping[str, Any]) -> int:
+    """How many terms the objective has in a dataset: entries that may be masked, or vertices."""
+    if settings["objective"] == "masked":
+        return int((~training.entries().isnan()).sum())
+    return int(training.num_vertices_per_graph().sum())
 
 
 def with_labels(validation: Any) -> tuple[Any, Any]:
