@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical, Count
 from gspn.experiments.yardstick.answers import Answer, Categories, Numbers
+from gspn.policy.scoring import bin_width as width_of_bins
 
 LEVEL = 0.9
 BINS = 10
@@ -29,11 +30,8 @@ _SMALLEST = 1e-12
 
 
 def bin_width(attribute: Attribute, column: Tensor) -> float:
-    """δ: the smallest distance of two values, at least a fiftieth of a deviation; 1 of a count."""
-    if isinstance(attribute, Count):
-        return 1.0
-    known = column[~column.isnan()].double()
-    return max(float(known.unique().diff().min()), float(known.std(correction=0)) / 50)
+    """δ: that by which the policy judges; 1 of a count."""
+    return 1.0 if isinstance(attribute, Count) else width_of_bins(column)
 
 
 def judge(
