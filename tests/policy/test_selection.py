@@ -173,6 +173,15 @@ def test_a_region_of_large_data_chooses(monkeypatch: pytest.MonkeyPatch) -> None
     assert sum(one.weight for one in found.tried if one.candidate.edges != "no edges") > 0.9
 
 
+def test_units_do_not_matter() -> None:
+    """Densities in tiny units are huge and in huge ones tiny; what is chosen, and how it is weighed, stays."""
+    small, large = correlated_rows(300), correlated_rows(300)
+    large = pack(_without_edges(large.entries() * 1e30), large.schema)
+    one, other = (policy.select(dataset, effort="quick") for dataset in (small, large))
+    assert [t.candidate for t in one.tried if t.weight] == [t.candidate for t in other.tried if t.weight]
+    assert other.stack.weights == pytest.approx(one.stack.weights, abs=1e-3)
+
+
 def test_folds_have_nothing_in_common() -> None:
     dataset = correlated_rows(60)
     folds = held_out(dataset, seed=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -56,6 +56,9 @@ _FEWEST_VALUES = 20
 
 _PULL = 2.0
 """Held-out entries that each model is taken to have explained alone, so that few entries leave weights alike."""
+
+_LEAST_RATIO = -50.0
+"""Of the logarithm of a likelihood to the best one: what is less likely is told apart no further."""
 
 _LEAST_WEIGHT = 0.05
 """What has less is left out: it costs time in every answer."""
@@ -230,7 +233,7 @@ class Contest:
 
         One may be taken again, which gives it more weight; at most `most` different ones.
         """
-        likelihoods = torch.stack(self.scores, dim=1).clamp_min(-50.0).exp()
+        likelihoods = self._relative(range(len(self.scores))).exp()
         taken: list[int] = []
         total, reached = torch.zeros(len(likelihoods), dtype=torch.float64), -torch.inf
         for _ in range(2 * most):
@@ -267,11 +270,16 @@ class Contest:
 
     def _weighed(self, chosen: list[int]) -> tuple[list[int], Tensor]:
         while True:
-            weights = weights_maximising(torch.stack([self.scores[n] for n in chosen], dim=1).clamp_min(-50.0), _PULL)
+            weights = weights_maximising(self._relative(chosen), _PULL)
             enough = weights >= _LEAST_WEIGHT
             if bool(enough.all()):
                 return chosen, weights
             chosen = [n for n, own in zip(chosen, enough.tolist(), strict=True) if own]
+
+    def _relative(self, numbers: Iterable[int]) -> Tensor:
+        """[H, n] scores relative to the best of these at each entry, as densities depend on the column's unit."""
+        scores = torch.stack([self.scores[n] for n in numbers], dim=1)
+        return (scores - scores.amax(1, keepdim=True)).clamp_min(_LEAST_RATIO)
 
     def _learned_on(self, number: int) -> GSPN:
         """From where the candidate stands, so that its states stay what they are."""
