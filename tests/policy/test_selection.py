@@ -175,11 +175,14 @@ def test_a_region_of_large_data_chooses(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_units_do_not_matter() -> None:
     """Densities in tiny units are huge and in huge ones tiny; what is chosen, and how it is weighed, stays."""
-    small, large = correlated_rows(300), correlated_rows(300)
-    large = pack(_without_edges(large.entries() * 1e30), large.schema)
+    generator = torch.Generator().manual_seed(0)
+    kind = torch.randint(4, (300, 1), generator=generator)
+    x = 20 * torch.cat([kind % 2, kind // 2], dim=1) + torch.randn(300, 2, generator=generator, dtype=torch.float64)
+    small, large = (pack(_without_edges(x * unit), Schema([Continuous("a"), Continuous("b")])) for unit in (1.0, 1e30))
     one, other = (policy.select(dataset, effort="quick") for dataset in (small, large))
     assert [t.candidate for t in one.tried if t.weight] == [t.candidate for t in other.tried if t.weight]
     assert other.stack.weights == pytest.approx(one.stack.weights, abs=1e-3)
+    assert max(t.candidate.num_states for t in other.tried if t.weight) > 1  # the first candidate has one
 
 
 def test_folds_have_nothing_in_common() -> None:
