@@ -112,12 +112,12 @@ def test_where_nothing_can_be_held_out(run: Run, tmp_path: Path) -> None:
 def test_the_best_and_the_chosen_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """Of thirty candidates twelve: the two of the stack, though one is the worst alone, and the ten best others."""
     tried = [Tried(Candidate(n + 1, "shrunk"), 1 + n / 100, {0: 0.75, 29: 0.25}.get(n, 0.0)) for n in range(30)]
-    tried.append(Tried(Candidate(99, "shrunk"), math.nan))
+    tried.append(Tried(Candidate(99, "shrunk"), math.nan, error="no pivot"))
     show_selection(Screen(), Selection(cast(Any, None), tuple(tried), 0.9, 400), 1.5, 3.0)
     said = capsys.readouterr().err
     assert [int(n) for n in re.findall(r"^ *(\d+) states?, shrunk", said, re.MULTILINE)] == [*range(1, 12), 30]
     assert "the best 12 of 31 models" in said
-    assert "1 of them could not be learned" in said
+    assert "1 of them could not be learned from these data: no pivot" in said
     assert "chosen in 3 s: 2 models, since together they hold the 400 held-out entries most likely: 0.9000" in said
     assert "warning" not in said
     show_selection(Screen(), Selection(cast(Any, None), tuple(tried), 0.9, 400), 0.9, 3.0)
