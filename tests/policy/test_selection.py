@@ -14,9 +14,11 @@ import gspn
 from gspn import Binary, Categorical, Continuous, Count, GraphDataset, Schema, pack, policy
 from gspn.errors import InputError
 from gspn.graphs.missing import uniform_mask, with_missing
+from gspn.policy.ahead import Stopwatch, Work
 from gspn.policy.candidates import Candidate, started_anew, with_edges, without_edges
 from gspn.policy.scoring import bin_width, bin_widths, log_scores
 from gspn.policy.selection import Contest, fitted, held_out
+from gspn.training import pausing
 
 EVERY = Schema([Continuous("a"), Continuous("b"), Categorical("k", ["u", "v", "w"]), Binary("t"), Count("n")])
 
@@ -112,14 +114,18 @@ def test_a_seed_fixes_everything() -> None:
 
 
 def test_a_selection_tells_what_it_did() -> None:
-    dataset, told = every_kind(150), []
-    found = policy.select(dataset, effort="quick", notice=lambda done, known, one: told.append((done, known, one)))
+    dataset = every_kind(150)
+    told: list[policy.Step] = []
+    found = policy.select(dataset, effort="quick", notice=told.append)
     assert math.fsum(one.weight for one in found.tried) == pytest.approx(1.0)
     assert tuple(one.weight for one in found.tried if one.weight) == pytest.approx(found.stack.weights)
     assert len(found.stack.models) <= 3
     assert all(model.guard > 0 for model in found.stack.models)
-    assert [done for done, *_ in told] == sorted(done for done, *_ in told)
-    assert all(done < known for done, known, _ in told)
+    learning, last = ([step for step in told if step.learns_on is on] for on in (False, True))
+    assert [step.number for step in learning] == list(range(len(learning))), "every candidate that learns is told of"
+    assert all(step.number < step.candidates for step in learning)
+    assert [step.candidate for step in last] == [one.candidate for one in found.tried if one.weight]
+    assert [len(step.ahead) for step in last] == list(range(len(last), 0, -1)), "at the end nothing is guessed"
     assert len({one.candidate for one in found.tried}) == len(found.tried)
     assert all(math.isfinite(one.loss) for one in found.tried)
     assert found.loss <= min(one.loss for one in found.tried) + 0.05
@@ -158,6 +164,56 @@ def test_what_cannot_be_learned_says_why() -> None:
     assert failed
     assert all("self-loops" in str(one.error) and one.candidate.edges != "no edges" for one in failed)
     assert all(one.candidate.edges == "no edges" for one in found.tried if one.weight)
+
+
+def test_when_the_time_is_up_what_is_known_is_taken() -> None:
+    told: list[policy.Step] = []
+    found = policy.select(every_kind(150), effort="normal", notice=told.append, seconds=1e-9)
+    assert len(found.tried) == 1
+    assert [step.learns_on for step in told] == [False, True]
+
+
+def test_the_rest_is_estimated_by_what_has_been_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two units of a kind took 4 s; three such units take 6 s, and the time of a kind not yet seen is a multiple."""
+    now = [100.0]
+    monkeypatch.setattr("gspn.policy.ahead.time.monotonic", lambda: now[0])
+    mixture, regressing = (Work.of(Candidate(2, "full", edges), 1.0) for edges in ("no edges", "neighbours"))
+    watch = Stopwatch()
+    watch.begin(mixture)
+    assert watch.remaining([mixture, regressing]) is None
+    now[0] += 4
+    three = Work(mixture.kind, 3.0)
+    watch.begin(three)
+    assert watch.remaining([three]) == pytest.approx(6.0)
+    now[0] += 1
+    assert watch.remaining([three]) == pytest.approx(5.0)
+    assert (watch.remaining([three, regressing]) or 0) > 5 + 4 * 2
+    now[0] += 5
+    watch.begin(regressing)
+    now[0] += 20
+    watch.begin(regressing)
+    assert watch.remaining([regressing, mixture]) == pytest.approx(20 + 4), "what has been seen counts, not the guess"
+
+
+def test_learning_pauses_and_can_be_ended() -> None:
+    """A pause comes often enough for a server: at least once a step of EM."""
+
+    class EnoughError(Exception):
+        pass
+
+    pauses: list[int] = []
+
+    def count() -> None:
+        pauses.append(len(pauses))
+        if len(pauses) == 7:
+            raise EnoughError
+
+    told: list[policy.Step] = []
+    with pausing(count), pytest.raises(EnoughError):
+        policy.select(every_kind(150), effort="quick", notice=told.append)
+    assert len(told) <= 7
+    policy.select(correlated_rows(60), effort="quick")
+    assert len(pauses) == 7, "afterwards nobody is asked"
 
 
 def test_unknown_efforts_are_refused() -> None:

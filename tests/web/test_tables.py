@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +16,13 @@ from comparison import same
 from fastapi.testclient import TestClient
 from friends import SCHEMA, friends
 
-from gspn import GSPN, GraphDataset, from_tables, policy
+from gspn import GSPN, GraphDataset, Stack, from_tables, policy
 from gspn.graphs import pack
+from gspn.training import pause
 from gspn.web.app import create_app
 from gspn.web.learning import Learning, learn_tables
 from gspn.web.limits import Limits
+from gspn.web.serving import model_of
 
 NODES = "id,team,age\n" + "".join(f"p{i},{'red' if i % 2 else 'blue'},{20.5 + i if i % 5 else ''}\n" for i in range(12))
 EDGES = "source,target,since\n" + "".join(f"p{i},p{(i + 2) % 12},2020\n" for i in range(12))
@@ -190,33 +193,131 @@ def test_malformed_uploads(client: TestClient) -> None:
     assert broken.status_code in (400, 422)
 
 
-def read_upload(tmp_path: Path) -> GraphDataset:
-    (tmp_path / "nodes.csv").write_text(NODES)
-    (tmp_path / "edges.csv").write_text(EDGES)
+def tables(size: int) -> tuple[str, str]:
+    """Enough rows to choose by, where there are sixty."""
+    rows = [f"p{i},{'red' if i % 2 else 'blue'},{20.5 + i % 7 + 9 * (i % 2) if i % 5 else ''}\n" for i in range(size)]
+    pairs = [f"p{i},p{(i + 2) % size},2020\n" for i in range(size)]
+    return "id,team,age\n" + "".join(rows), "source,target,since\n" + "".join(pairs)
+
+
+def read_upload(tmp_path: Path, size: int) -> GraphDataset:
+    nodes, edges = tables(size)
+    (tmp_path / "nodes.csv").write_text(nodes)
+    (tmp_path / "edges.csv").write_text(edges)
     return from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", ignore="since")
 
 
 def test_an_upload_is_learned_as_everywhere_else(tmp_path: Path) -> None:
-    graphs, learning = read_upload(tmp_path), Learning()
-    shares = list(learn_tables(learning, graphs, Limits()))
-    model = policy.fit(policy.model_for(graphs), graphs, progress=False)
+    graphs, learning = read_upload(tmp_path, 60), Learning()
+    learn_tables(learning, graphs, Limits())
+    found = policy.select(graphs, effort="quick")
     assert learning.model is not None
-    assert same(learning.model, model)
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    assert len(shares) == model.epochs, "questions are answered after every epoch"
+    assert not isinstance(learning.model, GSPN)
+    assert learning.model.weights == found.stack.weights
+    assert all(same(one, other) for one, other in zip(learning.model.models, found.stack.models, strict=True))
+    assert learning.chosen is not None
+    assert "1 model" in learning.chosen["why"] or "models" in learning.chosen["why"]
+    assert sum(one["weight"] for one in learning.chosen["tried"]) == pytest.approx(1.0)
 
 
 def test_learning_ends_when_the_time_is_up(tmp_path: Path) -> None:
-    graphs, learning = read_upload(tmp_path), Learning()
-    shares = list(learn_tables(learning, graphs, Limits(fit_seconds=1e-6)))
-    assert len(shares) < 10
-    assert learning.model is not None
+    graphs, learning = read_upload(tmp_path, 60), Learning()
+    learn_tables(learning, graphs, Limits(fit_seconds=1e-6))
+    assert isinstance(learning.model, Stack)
     assert torch.isfinite(learning.model.log_likelihood(graphs[0])).all()
 
 
-def test_nobody_is_asked_before_the_model_is_there(tmp_path: Path) -> None:
+def test_others_are_answered_while_an_upload_learns(model: GSPN, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same thread, between two steps of learning; and the page is told in words how far it is."""
+    asked, answered = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def learn(learning: Learning, graphs: GraphDataset, limits: Limits) -> None:
+        seen.append(threading.current_thread().name)
+        learn_tables(learning, graphs, limits)
+        asked.set()
+        for _ in range(600):
+            pause()
+            if answered.wait(0.05):
+                return
+        raise AssertionError("nobody was answered")
+
+    monkeypatch.setattr("gspn.web.shelf.learn_tables", learn)
+    with TestClient(create_app(model, Limits(requests_per_second=1e6)), base_url="http://127.0.0.1") as client:
+        upload(client, *tables(60))
+        assert asked.wait(60)
+        found = ask(client, "what-if", smiles="CCO")
+        answered.set()
+        assert len(found["names"]) == 3
+        assert len(seen) == 1
+
+
+def test_a_forgotten_upload_is_not_learned_on(model: GSPN, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def learn(learning: Learning, graphs: GraphDataset, limits: Limits) -> None:
+        if begun.is_set():
+            learn_tables(learning, graphs, limits)
+            return
+        begun.set()
+        try:
+            for _ in range(600):
+                time.sleep(0.05)
+                pause()
+        except BaseException:
+            ended.set()
+            raise
+
+    monkeypatch.setattr("gspn.web.shelf.learn_tables", learn)
+    limits = Limits(uploads=1, requests_per_second=1e6)
+    with TestClient(create_app(model, limits), base_url="http://127.0.0.1") as client:
+        upload(client, *tables(60))
+        assert begun.wait(60)
+        second = upload(client, NODES, EDGES).json()["upload"]
+        assert ended.wait(60), "it was pushed out by the second one"
+        assert ready(client, second)["state"] == "ready"
+
+
+def test_a_stack_is_asked_as_a_model_is(tmp_path: Path) -> None:
+    """What an upload's stack says on the page is what its methods say; saved and loaded it is the page's model."""
     learning = Learning()
-    steps = learn_tables(learning, read_upload(tmp_path), Limits())
-    next(steps)
-    assert learning.report()["state"] == "learning"
+    graphs = read_upload(tmp_path, 60)
+    learn_tables(learning, graphs, Limits())
+    stack = learning.model
+    assert stack is not None
+    assert not isinstance(stack, GSPN)
+    stack.save(tmp_path / "stack")
+    loaded = model_of(tmp_path / "stack")
+    with TestClient(create_app(loaded, Limits(requests_per_second=1e6)), base_url="http://127.0.0.1") as client:
+        about = client.get("/api/about").json()["model"]
+        assert (about["models"], about["leave_one_out"]) == (len(stack.models), True)
+        report = upload(client, *tables(60)).json()
+        assert (report["fitted"], report["state"]) == (False, "ready")
+        edit = {"do": "set", "vertex": 3, "attribute": "team", "value": "blue"}
+        found = ask(client, "what-if", upload=report["upload"], edits=[edit], leave_one_out=True)
+        expected = stack.what_if(graphs[0], {3: {"team": "blue"}}, leave_one_out=True)
+        torch.testing.assert_close(torch.tensor(found["change"]), expected.change.float(), rtol=1e-4, atol=1e-5)
+        question = {"upload": report["upload"], "vertex": 3, "attribute": "team", "leave_one_out": True}
+        rows = ask(client, "replacements", **question)["replacements"]
+        changes = {row["value"]: row["change"] for row in rows}
+        every = stack.what_if_all(graphs[0], "team", vertices=[3], leave_one_out=True)[0].tolist()
+        assert [changes[name] for name in ("blue", "red")] == pytest.approx(every, rel=1e-4, abs=1e-5)
+
+
+def test_what_is_done_is_said_in_words(tmp_path: Path) -> None:
+    said: list[dict[str, Any]] = []
+
+    class Told(Learning):
+        def note(self, step: policy.Step) -> None:
+            super().note(step)
+            said.append(self.report())
+
+    learning = Told()
+    learn_tables(learning, read_upload(tmp_path, 60), Limits())
+    assert said[0]["doing"].startswith("Trying model 1 of about ")
+    assert "kinds of vertices" in said[1]["doing"]
+    assert "learns from all entries" in said[-1]["doing"]
+    shares = [one["share"] for one in said]
+    assert shares == sorted(shares)
+    assert all(one["state"] == "learning" for one in said)
+    assert learning.report()["state"] == "ready"

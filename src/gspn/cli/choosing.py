@@ -44,31 +44,26 @@ def choose(dataset: GraphDataset, effort: Effort, seed: int, screen: Screen) -> 
 
 def show_selection(screen: Screen, selection: Selection, of_columns: float, seconds: float) -> None:
     """A table of what was tried, a sentence that says what was chosen and why, and a yardstick beside its loss."""
-    tried, chosen = selection.tried, [one for one in selection.tried if one.weight > 0]
-    models = "1 model" if len(chosen) == 1 else f"{len(chosen)} models"
+    from gspn.policy.telling import is_in_vain, judged, why
+
+    tried = selection.tried
     if not selection.held_out:
-        screen.note(f"too few entries to hold any out and judge by: {models} of few states, weighed alike")
-        screen.note_table([{"model": str(one.candidate), "weight": one.weight} for one in chosen])
+        screen.note(why(selection))
+        screen.note_table([{"model": str(one.candidate), "weight": one.weight} for one in tried if one.weight > 0])
         return
-    judged = sorted((one for one in tried if not math.isnan(one.loss)), key=lambda one: one.loss)
+    best = judged(selection)
     screen.note_table(
         [
             {"model": str(one.candidate), "nats per held-out entry": one.loss, "weight": one.weight or None}
-            for one in _shown(judged)
+            for one in _shown(best)
         ],
-        f"what was tried, the best {min(len(judged), _SHOWN)} of {len(tried)} models:",
+        f"what was tried, the best {min(len(best), _SHOWN)} of {len(tried)} models:",
     )
     errors = [one.error for one in tried if one.error is not None]
     for error in dict.fromkeys(errors):
         screen.note(f"{errors.count(error)} of them could not be learned from these data: {error}")
-    most_likely = f"most likely: {selection.loss:.4f} nats an entry"
-    if len(chosen) == 1:
-        why = f"it holds the {selection.held_out:,} held-out entries {most_likely}, and no other adds much to it"
-    else:
-        why = f"together they hold the {selection.held_out:,} held-out entries {most_likely}"
-        why += f" (the best alone: {judged[0].loss:.4f})"
-    screen.note(f"chosen in {seconds:.0f} s: {models}, since {why}. If every column stood by itself: {of_columns:.4f}")
-    if selection.loss >= of_columns:
+    screen.note(f"chosen in {seconds:.0f} s: {why(selection)}. If every column stood by itself: {of_columns:.4f}")
+    if is_in_vain(selection, of_columns):
         screen.note(
             "warning: held-out entries are filled no better than by every column's mean or commonest value; there may "
             "be too few rows, or --types may help"

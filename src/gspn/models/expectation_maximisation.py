@@ -29,6 +29,7 @@ from gspn.hierarchy.em import (
     responsibilities,
     start_level,
 )
+from gspn.training.pauses import pause
 
 _log = logging.getLogger(__name__)
 
@@ -148,6 +149,7 @@ def _further_levels(hierarchy: Hierarchy, batch: Batch, prior: float, history: l
 def _noting(history: list[dict[str, Any]]) -> Any:
     def note(level: int, step: int, objective: float) -> None:
         history.append({"level": level, "step": step, "objective": objective})
+        pause()
 
     return note
 

@@ -7,8 +7,8 @@ they are weighed (`selection`). Experiments, which say everything, do not come h
 from gspn.policy.candidates import EFFORTS, Candidate, Effort
 from gspn.policy.held_out import HeldOutEntries, held_out_mask
 from gspn.policy.learning import edge_types_of, fit, fitting, hold_out, model_for, settings_for
-from gspn.policy.progress import choosing
-from gspn.policy.selection import Selection, Tried, loss_of_columns, select
+from gspn.policy.progress import choosing, how_far
+from gspn.policy.selection import Selection, Step, Tried, loss_of_columns, select
 
 __all__ = [
     "EFFORTS",
@@ -16,6 +16,7 @@ __all__ = [
     "Effort",
     "HeldOutEntries",
     "Selection",
+    "Step",
     "Tried",
     "choosing",
     "edge_types_of",
@@ -23,6 +24,7 @@ __all__ = [
     "fitting",
     "held_out_mask",
     "hold_out",
+    "how_far",
     "loss_of_columns",
     "model_for",
     "select",

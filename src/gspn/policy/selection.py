@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ from gspn.graphs.region import sample_region
 from gspn.models.arguments import check_choice, check_integer
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
+from gspn.policy.ahead import Work
 from gspn.policy.candidates import (
     EFFORTS,
     MOST,
@@ -90,29 +92,59 @@ class Selection:
     """How many entries have judged"""
 
 
-Notice = Callable[[int, int, Candidate], None]
-"""Told before every candidate: its number, how many are known by now, and the candidate."""
+@dataclass(frozen=True)
+class Step:
+    """What `select` is about to do: let one model learn."""
+
+    candidate: Candidate
+    number: int
+    """How many candidates have learned by now"""
+    ahead: tuple[Work, ...]
+    """What is to be learned from now on, this one first; of later stages, which depend on what wins, a guess"""
+    candidates: int
+    """How many candidates there will be, by that guess"""
+    learns_on: bool = False
+    """It has been chosen, and learns on from all entries"""
+
+
+Notice = Callable[[Step], None]
+"""Told before every model that learns."""
 
 
 def select(
-    dataset: GraphDataset, *, effort: Effort = "normal", seed: int = 0, notice: Notice | None = None
+    dataset: GraphDataset,
+    *,
+    effort: Effort = "normal",
+    seed: int = 0,
+    notice: Notice | None = None,
+    seconds: float = math.inf,
 ) -> Selection:
-    """Choose and train a stack that fills the gaps of a dataset."""
+    """Choose and train a stack that fills the gaps of a dataset.
+
+    After so many `seconds`, which are not counted unless they are given, no further candidate is tried.
+    """
     check_choice("effort", effort, EFFORTS)
     check_integer("seed", seed, 0)
     part = _part_to_try_on(dataset, _MOST_ROWS[effort], seed)
     folds = held_out(part, seed)
     if not folds:
         return _unjudged(dataset, effort, seed)
-    contest = Contest(part, folds, notice, whole=dataset)
-    contest.enter(without_edges(part, effort, seed))
-    if int(dataset.num_edges_per_graph().sum()):
-        contest.enter(with_edges(contest.best(1 if effort == "quick" else 2), effort))
+    contest = Contest(part, folds, notice, whole=dataset, seconds=seconds)
+    mixtures, most, hears = without_edges(part, effort, seed), MOST[effort], bool(dataset.num_edges_per_graph().sum())
+    places = 1 if effort == "quick" else 2
+    first = mixtures[-most:]
+    contest.enter(mixtures, (with_edges(first[-places:], effort) if hears else []) + started_anew(first, effort), first)
+    if hears:
+        chosen = contest.chosen(most)
+        contest.enter(with_edges(contest.best(places), effort), started_anew(chosen, effort), chosen)
         if effort != "quick":
-            contest.enter([replace(one, slopes="free") for one in contest.best_regressing()])
+            chosen = contest.chosen(most)
+            free = [replace(one, slopes="free") for one in contest.best_regressing()]
+            contest.enter(free, started_anew(chosen, effort), chosen)
         contest.enter_uncertain()
-    contest.enter(started_anew(list(dict.fromkeys(contest.chosen(MOST[effort]))), effort))
-    return contest.finish(MOST[effort])
+    chosen = contest.chosen(most)
+    contest.enter(started_anew(chosen, effort), last=chosen)
+    return contest.finish(most)
 
 
 def _part_to_try_on(dataset: GraphDataset, most_rows: int, seed: int) -> GraphDataset:
@@ -177,8 +209,10 @@ class Contest:
         folds: Sequence[Tensor],
         notice: Notice | None = None,
         whole: GraphDataset | None = None,
+        seconds: float = math.inf,
     ) -> None:
         self.folds, self.notice, self.whole = folds, notice, dataset if whole is None else whole
+        self.ends = math.inf if seconds == math.inf else time.monotonic() + seconds
         self.num_edge_types = edge_types_of(self.whole)
         self.training, self.truth = [with_missing(dataset, mask) for mask in folds], dataset.entries()
         self.widths = bin_widths(dataset.schema, self.truth)
@@ -189,17 +223,32 @@ class Contest:
         self.failed: dict[Candidate, str] = {}
         """And why"""
 
-    def enter(self, candidates: Sequence[Candidate]) -> None:
+    def enter(
+        self, candidates: Sequence[Candidate], later: Sequence[Candidate] = (), last: Sequence[Candidate] = ()
+    ) -> None:
+        """Let candidates learn, and judge them.
+
+        What is expected of later stages, and which will learn on in the end, is for those who are told how far it is.
+        """
         new = [one for one in candidates if one not in self.candidates and one not in self.failed]
-        known = len(self.candidates) + len(self.failed) + len(new)
-        for candidate in new:
-            if self.notice is not None:
-                self.notice(len(self.candidates) + len(self.failed), known, candidate)
+        for number, candidate in enumerate(new):
+            if self.candidates and self.ends < math.inf and time.monotonic() >= self.ends:
+                return
+            self._tell(candidate, [*new[number:], *later], last)
             try:
                 self._judge(candidate, [fitted(one, candidate, self.num_edge_types) for one in self.training])
             except GSPNError as error:  # one that cannot be learned is no candidate; others go on
                 _log.info("%s: %s", candidate, error)
                 self.failed[candidate] = str(error)
+
+    def _tell(self, candidate: Candidate, ahead: Sequence[Candidate], last: Sequence[Candidate]) -> None:
+        if self.notice is None:
+            return
+        rows, all_rows = len(self.truth) * len(self.folds), len(self.whole.entries())
+        works = [Work.of(one, rows) for one in ahead]
+        works += [Work.of(one, all_rows, learns_on=True) for one in last]
+        learned = len(self.candidates) + len(self.failed)
+        self.notice(Step(candidate, learned, tuple(works), learned + len(ahead), learns_on=not ahead))
 
     def _judge(self, candidate: Candidate, models: Sequence[GSPN]) -> None:
         scores = [
@@ -258,7 +307,10 @@ class Contest:
         self._require_candidates()
         chosen, weights = self._weighed(self._chosen(most))
         loss = -float(_mixed([self.scores[n] for n in chosen], weights).mean())
-        models = [self._learned_on(n) for n in chosen]
+        models = []
+        for place, n in enumerate(chosen):
+            self._tell(self.candidates[n], (), [self.candidates[later] for later in chosen[place:]])
+            models.append(self._learned_on(n))
         of = dict(zip(chosen, weights.tolist(), strict=True))
         tried = [Tried(one, -float(self.scores[n].mean()), of.get(n, 0.0)) for n, one in enumerate(self.candidates)]
         tried += [Tried(one, float("nan"), error=error) for one, error in self.failed.items()]

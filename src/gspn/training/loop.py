@@ -28,6 +28,7 @@ from gspn.graphs.draws import keyed_generator
 from gspn.graphs.masks import FIXED
 from gspn.hierarchy.objectives import Objective
 from gspn.training.checkpoint import Checkpoint
+from gspn.training.pauses import pause
 from gspn.training.processes import Processes
 
 _log = logging.getLogger(__name__)
@@ -247,6 +248,7 @@ class _Run:
                 raise GSPNError(f"the loss became {loss} in epoch {epoch}, batch {number}; try a smaller lr, or clip")
             total, terms = total + loss, terms + count
             after_batch()
+            pause()
         record: dict[str, Any] = {"epoch": epoch, "train": total / max(terms, 1)}
         if self.validate is not None:
             record |= self.validate()

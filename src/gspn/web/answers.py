@@ -213,7 +213,7 @@ def _edges(graph: Data) -> list[list[int | bool]]:
 
 
 def _refuse_long(subject: Subject, graph: Data, roots: int) -> None:
-    if not is_cheap(pack([graph], subject.model.schema), subject.model.hierarchy.longest_echo, roots, seed=0):
+    if not is_cheap(pack([graph], subject.model.schema), subject.model.answering.longest_echo, roots, seed=0):
         raise InputError("leaving out every vertex would take too long on this graph; take the pseudo-likelihood")
 
 

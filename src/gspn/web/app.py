@@ -22,6 +22,7 @@ except ImportError as error:
     raise MissingExtraError(f"the page needs {error.name}, which is not installed: pip install 'gspn[web]'") from error
 
 from gspn.models.gspn import GSPN
+from gspn.models.stack import Stack
 from gspn.web import answers
 from gspn.web.asked import EntryQuestion, Question
 from gspn.web.examples import EXAMPLES
@@ -36,7 +37,7 @@ _STATIC = Path(__file__).parent / "static"
 
 
 def create_app(
-    model: GSPN | None = None,
+    model: GSPN | Stack | None = None,
     limits: Limits | None = None,
     *,
     allowed_names: Collection[str] = (),
@@ -48,7 +49,7 @@ def create_app(
     framed_by: pages that may show this one in a frame, as a content security policy says it.
     """
     limits = limits or Limits()
-    if model is not None and not model.__sklearn_is_fitted__():
+    if isinstance(model, GSPN) and not model.__sklearn_is_fitted__():
         raise InputError("the model is not fitted, so there is nothing to ask it")
     worker = Worker(limits)
     shelf = Shelf(model, limits, worker)
@@ -108,13 +109,16 @@ def create_app(
     return app
 
 
-def _describe(model: GSPN) -> dict[str, Any]:
+def _describe(model: GSPN | Stack) -> dict[str, Any]:
+    members = (model,) if isinstance(model, GSPN) else model.models
     return {
         "attributes": [answers.describe(attribute) for attribute in model.schema],
         "molecules": knows_molecules(model),
-        "levels": model.num_layers,
-        "states": model.num_states,
-        "objective": model.objective,
+        "models": len(members),
+        "levels": max(one.num_layers for one in members),
+        "states": max(one.num_states for one in members),
+        # The paper's objective is the pseudo-likelihood; others teach what a vertex is like given all others.
+        "leave_one_out": not isinstance(model, GSPN) or model.objective != "pseudo",
     }
 
 

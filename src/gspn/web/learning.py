@@ -1,7 +1,7 @@
 """Where the page's models come from: the one of the built-in molecules, kept in the cache, and small ones for uploads.
 
-Learning comes epoch by epoch, so that questions are answered in between, and the page can say how far it is. What suits
-an upload is decided by `gspn.policy`, as it is for the same tables everywhere else.
+Whatever learns pauses after every step, so that questions are answered in between (`worker`), and the page can say how
+far it is. Which models answer for an upload is chosen by `gspn.policy`, as it is for the same tables everywhere else.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,10 @@ from gspn.errors import GSPNError
 from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
 from gspn.models.loading import load
+from gspn.models.stack import Stack
+from gspn.policy.ahead import Stopwatch
+from gspn.policy.telling import in_words, is_in_vain, judged, why
+from gspn.queries.scoring import is_cheap
 from gspn.web.limits import Limits
 
 _log = logging.getLogger(__name__)
@@ -38,33 +42,65 @@ MOLECULES: dict[str, Any] = {"num_layers": 4, "num_states": 16, "lr": 0.05, "bat
 """Some ten seconds on one core"""
 
 
+EFFORT: policy.Effort = "quick"
+"""How much is tried for an upload: somebody waits for it"""
+
+
 @dataclass
 class Learning:
     """A model, or how far it has come."""
 
-    model: GSPN | None = None
+    model: GSPN | Stack | None = None
     share: float = 0.0
     error: str | None = None
+    doing: str = ""
+    """In plain words, while it learns"""
+    chosen: dict[str, Any] | None = None
+    """What was chosen from what, and why, where there was a choice"""
+    can_leave_out: bool = True
+    """Whether leaving out every vertex is cheap"""
+    is_wanted: bool = True
+    """Whether anybody waits for it; if not, it ends at its next pause"""
+    _choosing: policy.Step | None = None
+    _watch: Stopwatch = field(default_factory=Stopwatch)
 
     def report(self) -> dict[str, Any]:
         state = "failed" if self.error else "learning" if self.model is None else "ready"
-        return {"state": state, "share": round(self.share, 3), "error": self.error}
+        left = None
+        if state == "learning" and self._choosing is not None:
+            share, left = policy.how_far(self._watch, self._choosing)
+            self.share = max(self.share, share)  # what is left is an estimate, and may grow
+        return {
+            "state": state,
+            "share": round(self.share, 3),
+            "error": self.error,
+            "doing": self.doing,
+            "left": None if left is None else round(left, 1),
+            "chosen": self.chosen,
+        }
+
+    def note(self, step: policy.Step) -> None:
+        """What `policy.select` is about to do."""
+        if self._choosing is None:
+            self._watch = Stopwatch()
+        self._watch.begin(step.ahead[0])
+        self._choosing = step
+        words = in_words(step.candidate)
+        if step.learns_on:
+            self.doing = f"What was chosen learns from all entries: {words}"
+        else:
+            self.doing = f"Trying model {step.number + 1} of about {step.candidates}: {words}"
 
 
-def _shares(epochs: Iterator[dict[str, Any]], of: int) -> Iterator[float]:
-    """The share of a training that is done, after every epoch."""
-    for record in epochs:
-        yield (record["epoch"] + 1) / of
-
-
-def learn_molecules(learning: Learning) -> Iterator[float]:
+def learn_molecules(learning: Learning) -> None:
     """The model of the built-in molecules, from the cache if it has been there before."""
     folder = _kept_at()
     model = _load(folder)
     if model is None:
         graphs = from_smiles(builtin_molecules(), features=ATOM_FEATURES, processes=1, progress=False)
         model = GSPN(graphs.schema, num_edge_types=len(BOND_TYPES), objective="masked", **MOLECULES)
-        yield from _shares(model.fitting(graphs, progress=False), model.epochs)
+        for record in model.fitting(graphs, progress=False):
+            learning.share = (record["epoch"] + 1) / model.epochs
         try:
             model.save(folder)
         except (OSError, GSPNError) as error:
@@ -72,12 +108,32 @@ def learn_molecules(learning: Learning) -> Iterator[float]:
     learning.model = model
 
 
-def learn_tables(learning: Learning, graphs: GraphDataset, limits: Limits) -> Iterator[float]:
-    """A model of the graphs of an upload; what it has learned when the time is up will do."""
-    model = policy.model_for(graphs)
-    epochs = policy.fitting(model, graphs, progress=False, seconds=limits.fit_seconds)
-    yield from _shares(epochs, model.epochs)
-    learning.model = model
+def learn_tables(learning: Learning, graphs: GraphDataset, limits: Limits) -> None:
+    """The stack that the policy chooses for an upload; when the time is up, from what is known by then."""
+    selection = policy.select(graphs, effort=EFFORT, notice=learning.note, seconds=limits.fit_seconds)
+    learning.chosen = _chosen(selection, policy.loss_of_columns(graphs, effort=EFFORT))
+    echo = selection.stack.answering.longest_echo
+    learning.can_leave_out = is_cheap(graphs, echo, limits.vertices, seed=0)
+    learning.model = selection.stack
+
+
+def _chosen(selection: policy.Selection, of_columns: float) -> dict[str, Any]:
+    """The choice for the page: a sentence, and what was tried, the best first."""
+    known = judged(selection) if selection.held_out else [one for one in selection.tried if one.weight > 0]
+    return {
+        "why": why(selection),
+        "of_columns": None if math.isnan(of_columns) else of_columns,
+        "in_vain": is_in_vain(selection, of_columns),
+        "tried": [
+            {
+                "model": in_words(one.candidate),
+                "setting": str(one.candidate),
+                "loss": None if math.isnan(one.loss) else one.loss,
+                "weight": one.weight,
+            }
+            for one in known
+        ],
+    }
 
 
 def _kept_at() -> Path:

@@ -16,6 +16,7 @@ from typing import Self
 
 from gspn.errors import InputError
 from gspn.models.gspn import GSPN
+from gspn.models.stack import Stack
 from gspn.web.app import create_app
 from gspn.web.limits import Limits
 from gspn.web.serving import listening, model_of, server_of
@@ -33,7 +34,11 @@ class NotebookPage:
     """
 
     def __init__(
-        self, model: GSPN | str | os.PathLike[str] | None = None, *, height: int = 800, limits: Limits | None = None
+        self,
+        model: GSPN | Stack | str | os.PathLike[str] | None = None,
+        *,
+        height: int = 800,
+        limits: Limits | None = None,
     ) -> None:
         if isinstance(height, bool) or not isinstance(height, int) or height < 1:
             raise InputError(f"height must be a positive number of pixels, got {height!r}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gspn.errors import InputError, MissingExtraError
 from gspn.models.gspn import GSPN
 from gspn.models.loading import load
+from gspn.models.stack import Stack
 from gspn.web.app import create_app
 from gspn.web.limits import Limits
 
@@ -29,7 +30,7 @@ PORT = 8000
 
 
 def serve(
-    model: GSPN | str | os.PathLike[str] | None = None,
+    model: GSPN | Stack | str | os.PathLike[str] | None = None,
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
@@ -70,11 +71,11 @@ def serve(
             server.run(sockets=[listener])
 
 
-def model_of(model: GSPN | str | os.PathLike[str] | None) -> GSPN | None:
+def model_of(model: GSPN | Stack | str | os.PathLike[str] | None) -> GSPN | Stack | None:
     """A model as it is given, or loaded from its folder; None stays None."""
-    loaded = model if isinstance(model, GSPN) or model is None else load(Path(model))
-    if not isinstance(loaded, GSPN | None):
-        raise InputError(f"the page asks a GSPN, but {model} is a {type(loaded).__name__}")
+    loaded = model if isinstance(model, GSPN | Stack) or model is None else load(Path(model))
+    if not isinstance(loaded, GSPN | Stack | None):
+        raise InputError(f"the page asks a GSPN or a Stack, but {model} is a {type(loaded).__name__}")
     return loaded
 
 

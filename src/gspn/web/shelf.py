@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,12 @@ from starlette.exceptions import HTTPException
 
 from gspn.errors import GSPNError, InputError
 from gspn.models.gspn import GSPN
+from gspn.models.stack import Stack
 from gspn.web.asked import Question
 from gspn.web.learning import Learning, learn_molecules, learn_tables
 from gspn.web.limits import Limits
 from gspn.web.subjects import Subject, Upload, from_text, read_tables
-from gspn.web.worker import Worker
+from gspn.web.worker import AbandonedError, Worker
 
 _log = logging.getLogger(__name__)
 
@@ -30,11 +31,15 @@ class _Shelved:
     is_fitted: bool
     """Whether the model was fitted to this upload, rather than loaded"""
 
+    @property
+    def can_leave_out(self) -> bool:
+        return self.learning.can_leave_out if self.is_fitted else self.upload.can_leave_out
+
 
 class Shelf:
     """Graphs by what the page calls them. Subjects are made, and models asked, in the worker's thread alone."""
 
-    def __init__(self, model: GSPN | None, limits: Limits, worker: Worker) -> None:
+    def __init__(self, model: GSPN | Stack | None, limits: Limits, worker: Worker) -> None:
         self._limits, self._worker = limits, worker
         self.learning = Learning(model, share=0.0 if model is None else 1.0)
         self._subjects: OrderedDict[tuple[str, str, int], Subject] = OrderedDict()
@@ -44,7 +49,7 @@ class Shelf:
     def start(self) -> None:
         """Learn the built-in molecules, if no model was given."""
         if self.learning.model is None:
-            self._go(self.learning, learn_molecules(self.learning))
+            self._go(self.learning, lambda: learn_molecules(self.learning))
 
     def stop(self) -> None:
         for task in self._tasks:
@@ -74,16 +79,20 @@ class Shelf:
         name = hashlib.sha256(len(nodes).to_bytes(8, "big") + nodes + (edges or b"")).hexdigest()[:16]
         if name not in self._uploads or self._uploads[name].learning.error:
             upload, fits = await self._worker.ask(read_tables, nodes, edges, model, self._limits)
+            if name in self._uploads and not self._uploads[name].learning.error:
+                return self.report(name)  # the same tables have come twice at once
             learning = self.learning if fits else Learning()
             self._uploads[name] = _Shelved(upload, learning, is_fitted=not fits)
             if not fits:
-                self._go(learning, learn_tables(learning, upload.dataset, self._limits))
+                self._go(learning, lambda: learn_tables(learning, upload.dataset, self._limits))
             while len(self._uploads) > self._limits.uploads:
                 self._forget(next(iter(self._uploads)))
         return self.report(name)
 
     def _forget(self, name: str) -> None:
-        del self._uploads[name]
+        forgotten = self._uploads.pop(name)
+        if forgotten.is_fitted:
+            forgotten.learning.is_wanted = False
         for key in [key for key in self._subjects if key[1] == name]:
             del self._subjects[key]
 
@@ -95,7 +104,7 @@ class Shelf:
             "upload": name,
             "graphs": list(shelved.upload.names),
             "fitted": shelved.is_fitted,
-            "can_leave_out": shelved.upload.can_leave_out,
+            "can_leave_out": shelved.can_leave_out,
             "attributes": [{"name": one.name, "kind": one.kind} for one in schema],
             **shelved.learning.report(),
         }
@@ -105,15 +114,16 @@ class Shelf:
             raise HTTPException(404, "this upload is not here (any more): upload the tables again")
         return self._uploads[name]
 
-    def _go(self, learning: Learning, steps: Iterator[float]) -> None:
-        task = asyncio.get_running_loop().create_task(self._learn(learning, steps))
+    def _go(self, learning: Learning, learn: Callable[[], None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._learn(learning, learn))
         self._tasks.add(task)  # or nobody would hold it
         task.add_done_callback(self._tasks.discard)
 
-    async def _learn(self, learning: Learning, steps: Iterator[float]) -> None:
+    async def _learn(self, learning: Learning, learn: Callable[[], None]) -> None:
         try:
-            while (share := await self._worker.run(next, steps, None)) is not None:
-                learning.share = share
+            await self._worker.learn(learn, lambda: learning.is_wanted)
+        except AbandonedError:
+            _log.info("an upload has been forgotten before its model was learned")
         except GSPNError as error:
             learning.error = str(error)
         except Exception:
@@ -121,7 +131,7 @@ class Shelf:
             learning.error = "learning failed; the server's log says more"
 
 
-def _ready(learning: Learning) -> GSPN:
+def _ready(learning: Learning) -> GSPN | Stack:
     if learning.error is not None:
         raise HTTPException(503, f"there is no model: {learning.error}")
     if learning.model is None:

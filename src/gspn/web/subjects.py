@@ -26,7 +26,7 @@ from gspn.convert.tables import from_tables
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
-from gspn.policy import settings_for
+from gspn.models.stack import Stack
 from gspn.queries.scoring import is_cheap
 from gspn.web import valences
 from gspn.web.layout import spread
@@ -40,7 +40,7 @@ EDGE_TYPE, GRAPH = "type", "graph"
 class Subject:
     """A graph, the model to ask, and how it is drawn."""
 
-    model: GSPN
+    model: GSPN | Stack
     graph: Data
     names: tuple[str, ...]
     """What the vertices are called"""
@@ -60,11 +60,11 @@ def features_of(schema: Schema) -> str | tuple[str, ...] | None:
     return schema.names if known == list(schema) else None
 
 
-def knows_molecules(model: GSPN) -> bool:
+def knows_molecules(model: GSPN | Stack) -> bool:
     return features_of(model.schema) is not None and model.num_edge_types in (1, len(BOND_TYPES))
 
 
-def from_text(model: GSPN, smiles: str, limits: Limits) -> Subject:
+def from_text(model: GSPN | Stack, smiles: str, limits: Limits) -> Subject:
     """A molecule."""
     if not knows_molecules(model):
         raise InputError("this model does not know molecules: its attributes are not those of atoms; upload tables")
@@ -108,9 +108,9 @@ class Upload:
     """What the graphs are called"""
     edge_types: tuple[str, ...]
     can_leave_out: bool
-    """Whether leaving out every vertex is cheap"""
+    """Whether leaving out every vertex is cheap, for the model whose schema fits"""
 
-    def subject(self, model: GSPN, number: int) -> Subject:
+    def subject(self, model: GSPN | Stack, number: int) -> Subject:
         if number >= len(self.dataset):
             raise InputError(f"graph {number} does not exist: the upload has {len(self.dataset)} graphs")
         one = self.dataset[[number]]
@@ -120,7 +120,7 @@ class Upload:
         return Subject(model, graph, tuple(ids), spread(len(graph.x), graph.edge_index.numpy()), self.edge_types)
 
 
-def read_tables(nodes: bytes, edges: bytes | None, model: GSPN | None, limits: Limits) -> tuple[Upload, bool]:
+def read_tables(nodes: bytes, edges: bytes | None, model: GSPN | Stack | None, limits: Limits) -> tuple[Upload, bool]:
     """Uploaded CSV tables as graphs, and whether the model's schema fits them (else they have one of their own)."""
     with tempfile.TemporaryDirectory(prefix="gspn-web-") as folder:
         tables: list[Path | None] = [None, None]
@@ -135,7 +135,7 @@ def read_tables(nodes: bytes, edges: bytes | None, model: GSPN | None, limits: L
 
 
 def _read_files(
-    nodes: bytes, edges: bytes | None, tables: Sequence[Path | None], model: GSPN | None, limits: Limits
+    nodes: bytes, edges: bytes | None, tables: Sequence[Path | None], model: GSPN | Stack | None, limits: Limits
 ) -> tuple[Upload, bool]:
     for name, content, most in (("nodes", nodes, limits.vertices), ("edges", edges or b"", limits.edges)):
         _refuse(f"rows of {name}", content.count(b"\n"), most + 2)  # before anything is parsed
@@ -165,17 +165,22 @@ def _read_files(
     names = dataset.graph_names
     called = [str(name)[:60] for name in names] if names is not None else ["graph"] * len(dataset)
     types = tuple(str(one)[:60] for one in dataset.edge_types or ())
-    echo = model.hierarchy.longest_echo if model is not None and fits else settings_for(dataset)["num_layers"] - 1
-    return Upload(dataset, tuple(called), types, is_cheap(dataset, echo, limits.vertices, seed=0)), fits
+    cheap = True
+    if model is not None and fits:
+        cheap = is_cheap(dataset, model.answering.longest_echo, limits.vertices, seed=0)
+    return Upload(dataset, tuple(called), types, cheap), fits
 
 
-def _read_by(model: GSPN | None, tables: Sequence[Path | None], options: dict[str, Any]) -> tuple[GraphDataset, bool]:
+def _read_by(
+    model: GSPN | Stack | None, tables: Sequence[Path | None], options: dict[str, Any]
+) -> tuple[GraphDataset, bool]:
     """By the model's schema if that fits the tables, or else by one of their own."""
     nodes, edges = tables
     if model is not None:
         with contextlib.suppress(InputError):
             dataset = from_tables(nodes, edges, model.schema, **options)
-            model.collate(dataset)  # complains of edge types and of values beyond all measure
+            for one in (model,) if isinstance(model, GSPN) else model.models:
+                one.collate(dataset)  # complains of edge types and of values beyond all measure
             return dataset, True
     return from_tables(nodes, edges, **options), False
 

@@ -5,6 +5,7 @@ import { element } from "./bars.js";
 import { showHistory, words } from "./history.js";
 import { HoverCard } from "./hover.js";
 import { Inspector } from "./inspector.js";
+import { showChoice } from "./choice.js";
 import { legend } from "./legend.js";
 import { saveCsv, saveSvg } from "./saving.js";
 import { MODES, fitted, painted, plain, theme } from "./scale.js";
@@ -183,11 +184,13 @@ function introduce(report) {
   byId("graph-field").hidden = !several;
   if (report !== null) byId("smiles").value = byId("examples").value = "";
   const known = (attributes) => attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ");
-  if (report?.fitted) byId("about").textContent = `A small model, fitted to these tables, that knows ${known(report.attributes)}.`;
+  if (report?.fitted) byId("about").textContent = `Models chosen for these tables answer together; they know ${known(report.attributes)}.`;
   else if (page.about.model) {
-    const { levels, states, attributes } = page.about.model;
-    byId("about").textContent = `The model has ${levels} levels and ${states} states, and knows ${known(attributes)}.`;
+    const { models, levels, states, attributes } = page.about.model;
+    const size = models > 1 ? `${models} models answer as one, of at most` : "The model has";
+    byId("about").textContent = `${size} ${levels} levels and ${states} states, and knows ${known(attributes)}.`;
   }
+  showChoice(report?.fitted ? report.chosen : null);
 }
 
 function openSmiles(smiles) {
@@ -208,7 +211,7 @@ async function openUpload() {
 }
 
 async function waitForUpload(name, chosen) {
-  page.upload = await waitFor(`/api/tables/${encodeURIComponent(name)}`, "Fitting a small model to these tables …");
+  page.upload = await waitFor(`/api/tables/${encodeURIComponent(name)}`, "Waiting: one upload learns at a time …");
   byId("graphs").replaceChildren(...page.upload.graphs.map((called, number) => element("option", { value: number, textContent: called })));
   byId("graphs").value = chosen;
 }
@@ -293,8 +296,7 @@ attempt(async () => {
     throw error;
   }
   const { model, examples } = page.about;
-  // The paper's objective is the pseudo-likelihood; the others teach a model what a vertex is like given all others.
-  page.state.leaveOneOut = model.objective !== "pseudo";
+  page.state.leaveOneOut = model.leave_one_out;
   introduce(null);
   for (const field of ["smiles", "examples"]) byId(field).disabled = !model.molecules;
   byId("examples").append(...(model.molecules ? examples : []).map(({ name, smiles }) => element("option", { value: smiles, textContent: name })));

@@ -1,0 +1,28 @@
+// What was tried for an upload, what was chosen, and why.
+
+import { element } from "./bars.js";
+
+const byId = (id) => document.getElementById(id);
+const HEADINGS = ["Model", "Nats per held-out entry", "Weight"];
+
+const number = (value) => (value === null ? "–" : value.toFixed(3).replace("-", "−"));
+
+function row({ model, setting, loss, weight }) {
+  return element("tr", { title: setting, className: weight > 0 ? "taken" : "" },
+    element("th", { textContent: model, scope: "row" }),
+    element("td", { textContent: number(loss), className: "number" }),
+    element("td", { textContent: weight > 0 ? weight.toFixed(2) : "", className: "number" }));
+}
+
+export function showChoice(chosen) {
+  byId("choice").hidden = !chosen;
+  if (!chosen) return;
+  const alone = chosen.of_columns === null ? "" : ` If every column stood by itself: ${number(chosen.of_columns)}.`;
+  byId("choice-why").textContent = `Chosen: ${chosen.why}.${alone} Fewer nats are better.`;
+  byId("choice-warning").hidden = !chosen.in_vain;
+  byId("choice").open = chosen.in_vain;
+  const head = element("thead", {}, element("tr", {}, ...HEADINGS.map((textContent, place) =>
+    element("th", { textContent, scope: "col", className: place ? "number" : "" }))));
+  const body = element("tbody", {}, ...chosen.tried.map(row));
+  byId("choice-table").replaceChildren(head, body);
+}
