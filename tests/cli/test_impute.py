@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import pytest
 from small_commands import SMALL, Run, draw_people, parsed
@@ -14,6 +15,7 @@ from small_commands import SMALL, Run, draw_people, parsed
 from gspn import GSPN, Stack, from_tables, load, policy
 from gspn.cli.choosing import show_selection
 from gspn.cli.screen import Screen
+from gspn.cli.training import show_graphs
 from gspn.policy import Candidate, Selection, Tried
 
 EXTRA = ("_filled", "_sd", "_low", "_high", "_probability", "_likely")
@@ -144,6 +146,29 @@ def test_guesses_about_whole_numbers(run: Run, tmp_path: Path) -> None:
     ).stderr
     assert "the whole numbers" not in said
     assert "floor_likely" in read(tmp_path / "e.csv")
+
+
+def test_codes_are_told_from_amounts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Postcodes and row numbers are; ages, years, rounded and unrounded amounts, and what is not whole, are not."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "postcode": rng.integers(10_000, 99_999, 60),
+        "row": np.arange(7, 67),
+        "age": rng.integers(1, 90, 60),
+        "year": rng.integers(1950, 2020, 60),
+        "salary": 500 * rng.integers(40, 190, 60),
+        "steps": rng.integers(0, 99_999, 60),
+        "weight": rng.normal(50_000, 9_000, 60),
+    }
+    dataset = from_tables(pd.DataFrame({"id": range(60), **columns}))
+    show_graphs(Screen(), dataset, said=())
+    said = capsys.readouterr().err.split("\n")
+    assert next(line for line in said if "equally many digits" in line).startswith("'postcode': ")
+    assert [line for line in said if "number of a row" in line] == [
+        "'row': looks like the number of a row; if so: --ignore row"
+    ]
+    show_graphs(Screen(), dataset, said=("postcode", "row"))
+    assert "digits" not in capsys.readouterr().err
 
 
 def test_for_machines(run: Run, files: Path) -> None:

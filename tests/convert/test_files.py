@@ -51,6 +51,16 @@ def test_text_ids_of_files_stay_text(tmp_path: Path) -> None:
     assert dataset.x.isnan().flatten().tolist() == [False, False, True]
 
 
+def test_leading_zeros_make_names_of_numbers(tmp_path: Path) -> None:
+    """01067 is no amount; a kind that is given makes it one all the same, and 0.5 and 0 have nothing that is lost."""
+    path = tmp_path / "nodes.csv"
+    path.write_text("id,zip,share,zero\na,01067,0.5,0\nb,80331,0.25,10\nc,,,20\n", encoding="utf-8")
+    dataset = from_tables(path)
+    assert [one.kind for one in dataset.schema] == ["categorical", "continuous", "continuous"]
+    assert dataset.schema["zip"].decode(dataset[0].x[:, 0]) == ["01067", "80331", None]
+    assert from_tables(path, overrides={"zip": "continuous"}).entries()[0, 0] == 1067
+
+
 def test_numbers_of_files_meet_numbers_of_frames(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("id,g,a\n1,5,0.5\n2,5,1.5\n-3,6,1.5\n", encoding="utf-8")
     (tmp_path / "edges.csv").write_text("source,target,g\n2,1,5\n-3,-3,6\n", encoding="utf-8")

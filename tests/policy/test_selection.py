@@ -296,6 +296,21 @@ def test_candidates_suit_the_data() -> None:
     assert again == [Candidate(4, "tied", seed=1)]
 
 
+def test_what_hears_states_alone_may_have_more_of_them() -> None:
+    """Where that is cheap and there are rows: forty states at thirty rows each are 1,200."""
+
+    def largest(covariance: str, rows: int) -> int:
+        found = with_edges([Candidate(20, covariance)], "quick", rows)
+        return max(one.num_states for one in found if one.edges == "states")
+
+    assert [largest("diagonal", rows) for rows in (0, 1199, 1200)] == [20, 20, 40]
+    assert largest("shrunk", 10_000) == 20
+    assert (
+        max(one.num_states for one in with_edges([Candidate(20, "diagonal")], "quick", 1200) if one.edges != "states")
+        == 4
+    )
+
+
 def test_large_atoms_are_given_a_mass() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(300, 2, generator=generator, dtype=torch.float64)

@@ -5,11 +5,13 @@ How a model is trained is `gspn.policy`'s business, the same for all who do not 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from torch import Tensor
 
     from gspn.cli.screen import Screen
     from gspn.graphs import GraphDataset
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 _FEW = 20
 """Different whole numbers that may well be names."""
+_DIGITS, _REACH = 5, 3
+"""More of them are codes if all have so many digits, the largest is so many times the smallest, and none is round."""
+_MOST_NAMED = 5
 
 
 def train(model: GSPN, dataset: GraphDataset, screen: Screen, checkpoint: Path | None = None) -> float | None:
@@ -87,6 +92,40 @@ def _show_guesses(screen: Screen, dataset: GraphDataset, said: Collection[str]) 
             f"the whole numbers of {attribute.name!r} are taken for {taken}; if they are {other}: "
             f"--types {attribute.name}={kind}"
         )
+    numbers = [
+        (attribute.name, column[~column.isnan()])
+        for attribute, column in zip(dataset.schema, dataset.entries().T, strict=True)
+        if attribute.name not in said and attribute.kind == "continuous"
+    ]
+    codes = [name for name, values in numbers if _are_codes(values)]
+    if codes:
+        screen.note(
+            f"{_listed(codes)}: whole numbers of equally many digits, taken for amounts. If they are codes, such as "
+            f"postcodes: --types {codes[0]}=categorical, or --ignore {codes[0]} where nearly each is different"
+        )
+    counters = [name for name, values in numbers if _is_counter(values)]
+    if counters:
+        screen.note(f"{_listed(counters)}: looks like the number of a row; if so: --ignore {counters[0]}")
+
+
+def _are_codes(values: Tensor) -> bool:
+    """Whether many whole numbers look like codes: as long as each other, far apart, and not rounded like amounts."""
+    different = values.unique()
+    if len(different) <= _FEW or not bool((different == different.round()).all()):
+        return False
+    least, most = int(different[0]), int(different[-1])
+    rounded = bool((different.remainder(5) == 0).all())
+    return least > 0 and len(str(least)) == len(str(most)) >= _DIGITS and most >= _REACH * least and not rounded
+
+
+def _is_counter(values: Tensor) -> bool:
+    """Whether whole numbers go up by one from row to row."""
+    return len(values) > _FEW and bool((values == values.round()).all()) and bool((values.diff() == 1).all())
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def show_training(screen: Screen, model: Any, seconds: float, of_columns: float | None = None) -> None:

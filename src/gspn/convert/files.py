@@ -66,7 +66,8 @@ def read_table(
 ) -> Table:
     """The table itself (also one that was read before) or, if it is a path, the table in that file.
 
-    In CSV files columns of `ids` are read as text (007 stays 007, and NA is an id, not a gap). Columns of a known kind
+    In CSV files columns of `ids` are read as text (007 stays 007, and NA is an id, not a gap), and so are those of
+    unknown kind in which a number has leading zeros, which amounts have not. Columns of a known kind
     (in `kinds`, or `others` for the rest) are read as that: text stays text, and there a category may be called NA.
     """
     pandas = import_pandas()
@@ -121,7 +122,7 @@ def _read_file(pandas: Any, path: Path, ids: Collection[str | None], kinds: _Kin
 
 
 def _read_csv(pandas: Any, path: Path, separator: str, ids: Collection[str | None], kinds: _Kinds) -> Any:
-    names = _read_header(path, separator)
+    names, codes = _read_header(path, separator)
     for position, name in enumerate(names):
         if name in names[:position]:
             raise ValueError(f"column {name!r} occurs twice; rename one")
@@ -132,7 +133,11 @@ def _read_csv(pandas: Any, path: Path, separator: str, ids: Collection[str | Non
     frame = pandas.read_csv(
         path,
         sep=separator,
-        dtype={name: str for name, text in texts.items() if name in ids or text is not None},
+        dtype={
+            name: str
+            for name, text in texts.items()
+            if name in ids or text is not None or (name in codes and kinds.of(name) is None)
+        },
         keep_default_na=False,
         na_values=gaps | {name: [""] for name in names if name in ids},
         index_col=False,
@@ -146,8 +151,11 @@ def _read_csv(pandas: Any, path: Path, separator: str, ids: Collection[str | Non
     return frame
 
 
-def _read_header(path: Path, separator: str) -> list[str]:
-    """The names of the columns, once every row is known to have a cell for each: pandas would fill and cut rows."""
+def _read_header(path: Path, separator: str) -> tuple[list[str], set[str]]:
+    """The names of the columns, once every row is known to have a cell for each: pandas would fill and cut rows.
+
+    And the names of those in which a number is written with leading zeros, as codes are: 01067 would lose its 0.
+    """
     opened = gzip.open if path.name.lower().endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as handle:
         # Lines that are empty or hold just blanks are none to pandas either.
@@ -156,10 +164,30 @@ def _read_header(path: Path, separator: str) -> list[str]:
         header = next(rows, None)
         if header is None:
             raise ValueError("the file is empty")
+        codes = set[str]()
         for number, row in enumerate(rows):
             if len(row) != len(header):
                 raise InputError(f"{path}, row {number}: {len(row)} cells, but the header has {len(header)}")
-    return header
+            codes |= {header[place] for place, cell in enumerate(row) if cell[:1] == "0" and _is_code(cell)}
+    return header, codes
+
+
+def _is_code(cell: str) -> bool:
+    return len(cell) > 1 and cell.isdecimal()
+
+
+def numbers_where_asked(columns: Mapping[str, Any], kinds: Mapping[str, Attribute | str]) -> dict[str, Any]:
+    """Columns that were read as text for their leading zeros as numbers, where that is what they are said to be."""
+    pandas, found = import_pandas(), dict(columns)
+    for name, kind in kinds.items():
+        named = kind == "categorical" if isinstance(kind, str) else _has_text(kind)
+        if name in found and not named and pandas.api.types.infer_dtype(found[name], skipna=True) == "string":
+            found[name] = _parse_cells(pandas, found[name])
+    return found
+
+
+def _has_text(kind: Attribute) -> bool:
+    return isinstance(kind, Categorical) and any(isinstance(category, str) for category in kind.categories)
 
 
 def _parse_cells(pandas: Any, column: Any) -> Any:

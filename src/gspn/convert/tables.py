@@ -18,7 +18,7 @@ from gspn.attributes import Attribute, Binary, Categorical, Schema
 from gspn.columns import enumerate_briefly
 from gspn.convert.arrays import assemble
 from gspn.convert.edges import both_directions, find_repeat, refuse_unclear
-from gspn.convert.files import Table, import_pandas, read_table
+from gspn.convert.files import Table, import_pandas, numbers_where_asked, read_table
 from gspn.convert.ids import Vertices, alike, find_first_repeat, look_up, read_ids, show
 from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, placed
 from gspn.errors import InputError
@@ -80,6 +80,8 @@ def from_tables(
         raise InputError(f"{table.name} has no rows, so there is no graph")
     roles = {"id": id, "graph": graph} | {f"y ({name})": name for name in asked}
     columns = _free_columns(table, roles, [name for name in ignored if name not in _by_name(schema)])
+    if table.is_text:
+        columns = numbers_where_asked(columns, overrides or {})
     vertices = Vertices.of(table, id, graph)
     schema, x = encode_vertices(columns, schema, overrides, table.name, table.place)
 

@@ -139,16 +139,23 @@ def _atoms(dataset: GraphDataset) -> tuple[tuple[str, tuple[float, ...]], ...]:
     return tuple(chosen)
 
 
-def with_edges(best: Sequence[Candidate], effort: Effort) -> list[Candidate]:
-    """The second stage: the best mixtures, told of their neighbours; the very best also with fewer states."""
+def with_edges(best: Sequence[Candidate], effort: Effort, rows: int = 0) -> list[Candidate]:
+    """The second stage: the best mixtures, told of their neighbours; the very best also with fewer states.
+
+    What hears its neighbours' states alone has many states' worth to hear, and is cheap where nothing covaries: there
+    the very best is also tried with twice as many, if there are `rows` enough.
+    """
     found = []
     for place, one in enumerate(best):
         for edges in _CONTEXTS[effort]:
             most = one.num_states if edges == "states" else min(one.num_states, _MOST_REGRESSING[effort])
             fewer = _FEWER[effort] if place == 0 else ()
             # A single state tells nothing of itself.
-            sizes = {most, *fewer} - ({1} if edges == "states" else set())
-            found += [replace(one, num_states=size, edges=edges) for size in sorted(sizes) if size <= most]
+            sizes = {size for size in (most, *fewer) if size <= most} - ({1} if edges == "states" else set())
+            many = 2 * one.num_states
+            if place == 0 and edges == "states" and one.covariance == "diagonal" and many * _ROWS_OF_MANY <= rows:
+                sizes.add(many)
+            found += [replace(one, num_states=size, edges=edges) for size in sorted(sizes)]
     return list(dict.fromkeys(found))
 
 

@@ -132,11 +132,13 @@ def select(
     contest = Contest(part, folds, notice, whole=dataset, seconds=seconds)
     mixtures, most, hears = without_edges(part, effort, seed), MOST[effort], bool(dataset.num_edges_per_graph().sum())
     places = 1 if effort == "quick" else 2
-    first = mixtures[-most:]
-    contest.enter(mixtures, (with_edges(first[-places:], effort) if hears else []) + started_anew(first, effort), first)
+    first, rows = mixtures[-most:], len(part.entries())
+    contest.enter(
+        mixtures, (with_edges(first[-places:], effort, rows) if hears else []) + started_anew(first, effort), first
+    )
     if hears:
         chosen = contest.chosen(most)
-        contest.enter(with_edges(contest.best(places), effort), started_anew(chosen, effort), chosen)
+        contest.enter(with_edges(contest.best(places), effort, rows), started_anew(chosen, effort), chosen)
         if effort != "quick":
             chosen = contest.chosen(most)
             free = [replace(one, slopes="free") for one in contest.best_regressing()]

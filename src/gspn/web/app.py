@@ -29,7 +29,7 @@ from gspn.web.examples import EXAMPLES
 from gspn.web.guard import Guard
 from gspn.web.limits import Limits
 from gspn.web.shelf import Shelf
-from gspn.web.subjects import knows_molecules
+from gspn.web.subjects import knows_molecules, members
 from gspn.web.worker import Worker
 
 _log = logging.getLogger(__name__)
@@ -110,13 +110,13 @@ def create_app(
 
 
 def _describe(model: GSPN | Stack) -> dict[str, Any]:
-    members = (model,) if isinstance(model, GSPN) else model.models
+    models = members(model)
     return {
         "attributes": [answers.describe(attribute) for attribute in model.schema],
         "molecules": knows_molecules(model),
-        "models": len(members),
-        "levels": max(one.num_layers for one in members),
-        "states": max(one.num_states for one in members),
+        "models": len(models),
+        "levels": max(one.num_layers for one in models),
+        "states": max(one.num_states for one in models),
         # The paper's objective is the pseudo-likelihood; others teach what a vertex is like given all others.
         "leave_one_out": not isinstance(model, GSPN) or model.objective != "pseudo",
     }

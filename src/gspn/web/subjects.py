@@ -64,6 +64,13 @@ def knows_molecules(model: GSPN | Stack) -> bool:
     return features_of(model.schema) is not None and model.num_edge_types in (1, len(BOND_TYPES))
 
 
+def members(model: GSPN | Stack) -> tuple[GSPN, ...]:
+    """The models of a stack, or the one model."""
+    own: Any = model
+    found: tuple[GSPN, ...] = getattr(own, "models", (own,))
+    return found
+
+
 def from_text(model: GSPN | Stack, smiles: str, limits: Limits) -> Subject:
     """A molecule."""
     if not knows_molecules(model):
@@ -179,7 +186,7 @@ def _read_by(
     if model is not None:
         with contextlib.suppress(InputError):
             dataset = from_tables(nodes, edges, model.schema, **options)
-            for one in (model,) if isinstance(model, GSPN) else model.models:
+            for one in members(model):
                 one.collate(dataset)  # complains of edge types and of values beyond all measure
             return dataset, True
     return from_tables(nodes, edges, **options), False

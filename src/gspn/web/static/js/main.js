@@ -184,7 +184,7 @@ function introduce(report) {
   byId("graph-field").hidden = !several;
   if (report !== null) byId("smiles").value = byId("examples").value = "";
   const known = (attributes) => attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ");
-  if (report?.fitted) byId("about").textContent = `Models chosen for these tables answer together; they know ${known(report.attributes)}.`;
+  if (report?.fitted) byId("about").textContent = `What was chosen for these tables answers; it knows ${known(report.attributes)}.`;
   else if (page.about.model) {
     const { models, levels, states, attributes } = page.about.model;
     const size = models > 1 ? `${models} models answer as one, of at most` : "The model has";
