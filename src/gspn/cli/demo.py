@@ -16,15 +16,15 @@ def show_demo(
         "gspn-demo"
     ),
     seed: Annotated[int, typer.Option(min=0, help="Fixes everything random.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training molecules.")] = 10,
+    effort: Annotated[str, typer.Option(help="How much is tried: quick, normal or thorough.")] = "quick",
     force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Show in a minute or two what the library does, on molecules that it brings along.
 
-    Trains without labels, fills hidden attributes, learns a property from 1 % of the labels, replaces an atom; prints
-    one table and writes pictures and a page. A folder of an earlier demonstration is renewed.
+    Chooses models without labels, fills hidden attributes, learns a property from 1 % of the labels, replaces an atom;
+    prints one table and writes pictures and a page. A folder of an earlier demonstration is renewed.
     """
     screen = Screen(as_json=as_json, quiet=quiet)
     _check_folder(output, force)
@@ -33,7 +33,7 @@ def show_demo(
     from gspn.demo.rows import rows_of
     from gspn.demo.story import tell
 
-    story = tell(seed, epochs, say=screen.note, progress=screen.progress)
+    story = tell(seed, effort, say=screen.note, progress=screen.progress)
     files = write_report(story, output)
     screen.note("")
     screen.table(_without_repeats([row._asdict() for row in rows_of(story)]))

@@ -1,4 +1,4 @@
-"""Part one: hidden entries filled by a GSPN, by a mixture that sees no edges, and by the commonest value or mean."""
+"""Part one: hidden entries filled by chosen models, by a mixture without edges, and by the commonest value or mean."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from gspn.attributes import Continuous, Schema
 from gspn.baselines import Mixture
 from gspn.graphs import GraphDataset
 from gspn.models.gspn import GSPN
+from gspn.models.stack import Stack
 from gspn.plots.calibration import coverage
 
 CHARGE, ELEMENT = "partial_charge", "element"
 LEVEL = 0.9
-_STEPS_OF_EM = 25
+_STATES, _STEPS_OF_EM = 20, 25
+"""Of the mixture"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ class Filling:
     elements: tuple[Any, Tensor]
 
 
-def fill(model: GSPN, training: GraphDataset, complete: GraphDataset, seen: GraphDataset, seed: int) -> Filling:
+def fill(model: Stack, training: GraphDataset, complete: GraphDataset, seen: GraphDataset, seed: int) -> Filling:
     """Compare on molecules that no model was trained on; `seen` has gaps where `complete` has values."""
     schema = complete.schema
     truth = complete.entries()
@@ -53,8 +55,12 @@ def fill(model: GSPN, training: GraphDataset, complete: GraphDataset, seen: Grap
     # One state makes all attributes independent: its modes and means are those of the columns. Mixtures learn in
     # float64; for questions float32 will do, and what the GSPN has compiled for itself need not be compiled again.
     commonest = Mixture(schema, num_states=1, seed=seed).fit(training).model_.float()
-    mixture = Mixture(schema, num_states=model.num_states, epochs=_STEPS_OF_EM, seed=seed).fit(training).model_.float()
-    models = {"commonest value, mean": commonest, "mixture without edges": mixture, "GSPN": model}
+    mixture = Mixture(schema, num_states=_STATES, epochs=_STEPS_OF_EM, seed=seed).fit(training).model_.float()
+    models: dict[str, GSPN | Stack] = {
+        "commonest value, mean": commonest,
+        "mixture without edges": mixture,
+        "GSPN": model,
+    }
     graph = as_one_graph(seen)
     return Filling(
         int(hidden.sum()),
@@ -71,7 +77,7 @@ def as_one_graph(dataset: GraphDataset) -> Data:
 
 
 def _answer(
-    model: GSPN, schema: Schema, seen: GraphDataset, complete: GraphDataset, graph: Data, hidden: Tensor
+    model: GSPN | Stack, schema: Schema, seen: GraphDataset, complete: GraphDataset, graph: Data, hidden: Tensor
 ) -> Answer:
     truth = complete.entries()
     filled = torch.cat([one.x for one in model.impute(seen)]).double()
@@ -87,7 +93,9 @@ def _answer(
     )
 
 
-def _asked(model: GSPN, graph: Data, schema: Schema, name: str, truth: Tensor, hidden: Tensor) -> tuple[Any, Tensor]:
+def _asked(
+    model: GSPN | Stack, graph: Data, schema: Schema, name: str, truth: Tensor, hidden: Tensor
+) -> tuple[Any, Tensor]:
     """Distributions of the hidden entries of an attribute, and what is true."""
     column = schema.index(name)
     vertices = hidden[:, column].nonzero().squeeze(1)

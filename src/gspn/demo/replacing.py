@@ -10,7 +10,7 @@ from gspn.attributes import Categorical
 from gspn.errors import GSPNError
 from gspn.graphs import GraphDataset
 from gspn.graphs.edits import edit
-from gspn.models.gspn import GSPN
+from gspn.models.stack import Stack
 from gspn.queries.what_if import WhatIf
 
 OLD, NEW = "Cl", "O"
@@ -31,7 +31,7 @@ class Replacing:
     answer: WhatIf
 
 
-def replace_atom(model: GSPN, test: GraphDataset) -> Replacing:
+def replace_atom(model: Stack, test: GraphDataset) -> Replacing:
     """Replace the only chlorine of a test molecule; every atom is judged given all others.
 
     Of all such molecules the one is shown whose other atoms change most: in the others there is little to see.
@@ -55,7 +55,7 @@ def _change_elsewhere(found: Replacing) -> float:
     return float(change.sum() - change[found.vertex])
 
 
-def _replaced(model: GSPN, graph: Data, smiles: str) -> Replacing:
+def _replaced(model: Stack, graph: Data, smiles: str) -> Replacing:
     graph = Data(x=graph.x, edge_index=graph.edge_index, edge_type=graph.edge_type)
     elements = model.schema["element"]
     assert isinstance(elements, Categorical)

@@ -21,7 +21,8 @@ from gspn.plots.charts import bars
 from gspn.plots.files import save_figure, svg_text
 from gspn.plots.imputed import observed_against_imputed
 from gspn.plots.molecules import draw_molecules
-from gspn.plots.training import training_curves
+from gspn.policy import Tried
+from gspn.policy.telling import in_words, judged, why
 from gspn.training.files import replace_file
 
 if TYPE_CHECKING:
@@ -65,8 +66,21 @@ def numbers_of(story: Story) -> dict[str, Any]:
             "change": change.tolist(),
             "total": float(change.sum()),
         },
-        "seconds": {"training": story.training_seconds, "all": story.seconds},
+        "selection": {
+            "effort": story.effort,
+            "held_out": story.selection.held_out,
+            "loss": story.selection.loss,
+            "tried": [
+                {"candidate": str(one.candidate), "loss": one.loss, "weight": one.weight} for one in _tried(story)
+            ],
+        },
+        "seconds": {"choosing": story.choosing_seconds, "all": story.seconds},
     }
+
+
+def _tried(story: Story) -> list[Tried]:
+    """What was tried, the best first."""
+    return judged(story.selection)
 
 
 def draw_charts(story: Story) -> dict[str, Figure]:
@@ -74,7 +88,6 @@ def draw_charts(story: Story) -> dict[str, Figure]:
     errors = {name: [float(np.mean(each))] for name, each in story.few_labels.errors.items()}
     spread = {name: [float(np.std(each))] for name, each in story.few_labels.errors.items()}
     return {
-        "training": training_curves(story.model.history_, y_label="−log-likelihood of a hidden entry (nats)"),
         "charges": observed_against_imputed(*story.filling.charges, level=LEVEL, unit="e"),
         "elements": observed_against_imputed(*story.filling.elements),
         "calibration": calibration({f"GSPN, {CHARGE}": story.filling.charges}),
@@ -94,7 +107,7 @@ def draw_change(story: Story) -> str:
         [np.zeros(len(change)), change],
         label="change of an atom's log-likelihood (nats)",
         titles=["before", f"after: {change.sum():+.2f} nats"],
-        schema=story.model.schema,
+        schema=story.selection.stack.schema,
     )
 
 
@@ -107,9 +120,7 @@ def write_page(story: Story, svgs: dict[str, str]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    train, validation, test = (
-        len(getattr(story.molecules.complete.splits[0], part)) for part in ("train", "validation", "test")
-    )
+    train, test = (len(story.molecules.part(name)[0]) for name in ("train", "test"))
     change = story.replacing.answer.change.double()
     return templates.get_template("report.html.j2").render(
         version=__version__,
@@ -117,9 +128,12 @@ def write_page(story: Story, svgs: dict[str, str]) -> str:
         rows=rows_of(story),
         molecules=len(story.molecules.complete),
         atoms=len(story.molecules.complete.x),
-        attributes=", ".join(name.replace("_", " ") for name in story.model.schema.names),
-        sizes=(train, validation, test),
-        model=story.model,
+        attributes=", ".join(name.replace("_", " ") for name in story.selection.stack.schema.names),
+        sizes=(train, test),
+        effort=story.effort,
+        why=why(story.selection),
+        tried=[(in_words(one.candidate), one.loss, one.weight) for one in _tried(story)],
+        embedder=story.embedder,
         filling=story.filling,
         labels=story.few_labels,
         smiles=story.replacing.smiles,
