@@ -61,6 +61,7 @@ def _replaced(model: Stack, graph: Data, smiles: str) -> Replacing:
     assert isinstance(elements, Categorical)
     vertex = elements.decode(graph.x[:, model.schema.index("element")]).index(OLD)
     changes = {vertex: {"element": NEW, **dict.fromkeys(FOLLOWS)}}
-    answer = model.what_if(graph, changes, leave_one_out=True)
+    # What follows at the atom is unknown, and at the others stays: the same question about atoms of any kind.
+    answer = model.what_if(graph, changes, leave_one_out=True, derived=False)
     after = edit(graph, model.schema, changes, num_edge_types=model.num_edge_types).graph
     return Replacing(smiles, vertex, graph, after, answer)
