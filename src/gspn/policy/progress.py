@@ -10,7 +10,7 @@ from tqdm import tqdm
 from gspn.policy.ahead import Stopwatch
 from gspn.policy.selection import Notice, Step
 
-_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
+_FORMAT = "{desc}{percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 
 
 @contextmanager
@@ -43,4 +43,6 @@ def how_far(watch: Stopwatch, step: Step) -> tuple[float, float | None]:
 
 def told(step: Step) -> str:
     """What is being done, in a few words for a line."""
-    return f"learn on {step.candidate}" if step.learns_on else f"try {step.candidate}"
+    if step.learns_on:
+        return f"learn on {step.candidate}"
+    return f"try {step.number + 1} of about {step.candidates}, {step.candidate}"
