@@ -136,14 +136,13 @@ def test_refusals_of_effort(run: Run, files: Path, people_model: Path) -> None:
 def test_guesses_about_whole_numbers(run: Run, tmp_path: Path) -> None:
     rows = "".join(f"{i},{i % 3},{2 + i % 2},{i}\n" for i in range(24))
     (tmp_path / "n.csv").write_text(f"id,floor,side,age\n{rows}24,,,\n")
-    said = run("impute", tmp_path / "n.csv", "-o", tmp_path / "d.csv").stderr
+    said = run("impute", tmp_path / "n.csv", "-o", tmp_path / "d.csv", "--effort", "quick").stderr
     assert "the whole numbers of 'floor' are taken for amounts; if they are names: --types floor=categorical" in said
     assert "the whole numbers of 'side' are taken for categories; if they are amounts: --types side=continuous" in said
     assert "of 'age'" not in said
     assert read(tmp_path / "d.csv")["floor"].str.fullmatch(r"\d+").all()
-    said = run(
-        "impute", tmp_path / "n.csv", "-o", tmp_path / "e.csv", "--types", "floor=categorical,side=categorical"
-    ).stderr
+    types = ("--types", "floor=categorical,side=categorical", "--effort", "quick")
+    said = run("impute", tmp_path / "n.csv", "-o", tmp_path / "e.csv", *types).stderr
     assert "the whole numbers" not in said
     assert "floor_likely" in read(tmp_path / "e.csv")
 

@@ -15,7 +15,7 @@ from gspn import Binary, Categorical, Continuous, Count, GraphDataset, Schema, p
 from gspn.errors import InputError
 from gspn.graphs.missing import uniform_mask, with_missing
 from gspn.policy.ahead import Stopwatch, Work
-from gspn.policy.candidates import Candidate, started_anew, with_edges, without_edges
+from gspn.policy.candidates import Candidate, can_be_held, started_anew, with_edges, without_edges
 from gspn.policy.scoring import bin_width, bin_widths, log_scores
 from gspn.policy.selection import Contest, fitted, held_out
 from gspn.training import pausing
@@ -309,6 +309,19 @@ def test_what_hears_states_alone_may_have_more_of_them() -> None:
         max(one.num_states for one in with_edges([Candidate(20, "diagonal")], "quick", 1200) if one.edges != "states")
         == 4
     )
+
+
+def test_wide_tables_do_not_regress_on_neighbours() -> None:
+    """Thirty columns of two hundred categories would need some terabytes; so many numbers are no trouble."""
+    values = [str(number) for number in range(200)]
+    names = Schema([Categorical(f"c{column}", values) for column in range(30)])
+    numbers = Schema([Continuous(f"c{column}") for column in range(200)])
+    for edges in ("neighbours", "two_hops"):
+        candidate = Candidate(1, "diagonal", edges)
+        assert not can_be_held(candidate, names)
+        assert can_be_held(candidate, numbers)
+        assert can_be_held(candidate, EVERY)
+    assert all(can_be_held(Candidate(1, "diagonal", edges), names) for edges in ("no edges", "states"))
 
 
 def test_large_atoms_are_given_a_mass() -> None:

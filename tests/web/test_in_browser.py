@@ -245,12 +245,20 @@ def test_tables_are_uploaded(page: Page, address: str) -> None:
     page.wait_for_function("() => location.hash.includes('upload=')", timeout=60_000)
     assert page.locator("#edited .vertex").count() == 9
     assert page.locator("i, b").count() == 0
+    page.click("#choice summary")
+    assert "too few entries to hold any out" in page.inner_text("#choice-why")
+    assert page.locator("#choice-table tbody tr.taken").count() == page.locator("#choice-table tbody tr").count() > 0
     page.click("#edited [data-vertex='1']")
     page.click(".replacement[data-value='\"blue\"']")
     page.wait_for_function("() => document.querySelectorAll('#history li').length === 2")
     page.reload()
     page.wait_for_function("() => document.querySelectorAll('#history li').length === 2")
     assert "<i>p1</i>" in page.inner_text("#history")
+    assert page.is_visible("#choice")
+    page.fill("#smiles", "CCO")
+    page.click("#smiles-form button")
+    page.wait_for_function("() => document.querySelectorAll('#edited .vertex').length === 3")
+    assert page.is_hidden("#choice")
 
 
 HOSTILE = {

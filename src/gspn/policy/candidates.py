@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from gspn.atoms import find_atoms
-from gspn.attributes import Continuous, Count
+from gspn.attributes import Continuous, Count, Schema
+from gspn.circuits.leaves.registry import context_width
 from gspn.graphs import GraphDataset
 
 Effort: TypeAlias = Literal["quick", "normal", "thorough"]
@@ -99,6 +100,8 @@ _CONTEXTS = {
 }
 _MOST_REGRESSING = {"quick": 4, "normal": 12, "thorough": 20}
 """States of models whose leaves regress on neighbours: discrete ones take their time for each."""
+_MOST_CURVATURE = 20_000_000
+"""Numbers: 270 categories in all"""
 SEEDS = {"quick": 1, "normal": 2, "thorough": 5}
 """Starting points of what has won."""
 MOST = {"quick": 3, "normal": 5, "thorough": 5}
@@ -157,6 +160,14 @@ def with_edges(best: Sequence[Candidate], effort: Effort, rows: int = 0) -> list
                 sizes.add(many)
             found += [replace(one, num_states=size, edges=edges) for size in sorted(sizes)]
     return list(dict.fromkeys(found))
+
+
+def can_be_held(candidate: Candidate, schema: Schema) -> bool:
+    """Whether there is memory for it: where discrete leaves regress on neighbours, for the curvature of each slope."""
+    if candidate.edges not in ("neighbours", "two_hops"):
+        return True
+    discrete = context_width([one for one in schema if not isinstance(one, Continuous)])
+    return discrete * context_width(list(schema)) ** 2 <= _MOST_CURVATURE
 
 
 def started_anew(chosen: Sequence[Candidate], effort: Effort) -> list[Candidate]:

@@ -31,6 +31,7 @@ from gspn.policy.candidates import (
     Candidate,
     Effort,
     by_columns,
+    can_be_held,
     started_anew,
     with_edges,
     without_edges,
@@ -232,7 +233,8 @@ class Contest:
 
         What is expected of later stages, and which will learn on in the end, is for those who are told how far it is.
         """
-        new = [one for one in candidates if one not in self.candidates and one not in self.failed]
+        known, schema = [*self.candidates, *self.failed], self.whole.schema
+        new = [one for one in candidates if one not in known and can_be_held(one, schema)]
         for number, candidate in enumerate(new):
             if self.candidates and self.ends < math.inf and time.monotonic() >= self.ends:
                 return

@@ -84,6 +84,8 @@ class Worker:
     def stop(self) -> None:
         self._ended = True  # what is learning ends at its next pause
         self._thread.shutdown(wait=False, cancel_futures=True)
+        for job in (*self._questions, *self._learning):
+            job.future.cancel()
 
     def _submit(self, waiting: deque[_Job], job: _Job) -> _Job:
         waiting.append(job)
