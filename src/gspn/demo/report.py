@@ -14,7 +14,7 @@ from gspn import __version__
 from gspn.demo.filling import CHARGE, LEVEL
 from gspn.demo.replacing import FOLLOWS, NEW, OLD
 from gspn.demo.rows import rows_of
-from gspn.demo.story import HIDDEN, Story
+from gspn.demo.story import HIDDEN, Story, in_one_thread
 from gspn.experiments.page import inline_svg
 from gspn.plots.calibration import calibration
 from gspn.plots.charts import bars
@@ -34,7 +34,8 @@ PAGE, NUMBERS = "report.html", "numbers.json"
 def write_report(story: Story, folder: Path) -> list[Path]:
     """Write everything into a folder and say which files these are, the page first."""
     folder.mkdir(parents=True, exist_ok=True)
-    charts, change = draw_charts(story), draw_change(story)
+    with in_one_thread():
+        charts, change = draw_charts(story), draw_change(story)
     written = [save_figure(figure, folder / f"{name}.png") for name, figure in charts.items()]
     written.append(save_figure(change, folder / "change.svg"))
     svgs = {name: svg_text(figure) for name, figure in charts.items()} | {"change": change}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -62,12 +63,19 @@ class Story:
 def tell(seed: int = 0, effort: str = "quick", say: Callable[[str], None] = print, progress: bool = True) -> Story:
     """Run it all; `say` is told what happens."""
     check_choice("effort", effort, policy.EFFORTS)
+    with in_one_thread():
+        return _told(seed, cast(policy.Effort, effort), say, progress)
+
+
+@contextmanager
+def in_one_thread() -> Iterator[None]:
+    """The demonstration's way of computing, its pictures included."""
     # Molecules are small: a second thread gains little, and where others work too it mostly waits. It would also change
     # the last digits.
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _told(seed, cast(policy.Effort, effort), say, progress)
+        yield
     finally:
         torch.set_num_threads(before)
 
