@@ -18,7 +18,7 @@ from gspn.errors import InputError
     ("arguments", "message"),
     [
         ({"nodes": {"id": [1]}}, r"nodes must be a pandas DataFrame or the path of a file, got {'id': \[1\]}"),
-        ({"edges": [("p", "q")]}, r"edges must be a pandas DataFrame or the path of a file, got \[\('p', 'q'\)\]"),
+        ({"edges": 7}, "edges must be a DataFrame, a path, .*, got 7"),
         ({"nodes": NODES.iloc[:0]}, "nodes has no rows, so there is no graph"),
         (
             {"nodes": NODES.rename(columns={"id": "name"})},

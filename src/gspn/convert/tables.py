@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gspn.attributes import Attribute, Binary, Categorical, Schema
 from gspn.columns import enumerate_briefly
 from gspn.convert.arrays import assemble
+from gspn.convert.edge_forms import edges_as_table
 from gspn.convert.edges import both_directions, find_reciprocal, find_repeat, refuse_unclear
 from gspn.convert.files import Table, import_pandas, read_table
 from gspn.convert.ids import Vertices, alike, find_first_repeat, look_up, read_ids, show
@@ -57,12 +58,15 @@ def from_tables(
     of their first rows, vertices in the order of their rows. Where edges have that column too, ids are looked up within
     the graph; otherwise an id that an edge names must be unique over all graphs.
 
-    Edges. `source` and `target` name the columns with the ids. With `directed=False` a row is stored in both
-    directions, a self-loop once; with `directed=True` it is one edge that sends source's message to target; a column of
-    booleans, named by `directed`, tells row by row. Two undirected rows that name an edge from either end, as lists of
-    nearest neighbours do, are one edge, and a warning says so. Other rows that repeat an edge (same ends, same type)
-    are an error unless `parallel=True` says that duplicates are kept. The values of the column `edge_type` become codes
-    in the order of `edge_types`, else of the column's categories, else sorted; the log shows the order.
+    Edges. Also a [2, E] array or tensor of row numbers, a list of pairs of ids, a sparse matrix whose rows receive from
+    their columns (scikit-learn's nearest neighbours, AnnData's `obsp`), libpysal's weights, or a NetworkX graph whose
+    vertices are called by their ids. `source` and `target` name the columns with the ids. With `directed=False` a row
+    is stored in both directions, a self-loop once; with `directed=True` it is one edge that sends source's message to
+    target; a column of booleans, named by `directed`, tells row by row. Two undirected rows that name an edge from
+    either end, as lists of nearest neighbours do, are one edge, and a warning says so. Other rows that repeat an edge
+    (same ends, same type) are an error unless `parallel=True` says that duplicates are kept. The values of the column
+    `edge_type` become codes in the order of `edge_types`, else of the column's categories, else sorted; the log shows
+    the order.
 
     Targets. `y` names one or several columns of nodes as vertex targets. `targets` gives graph targets: a table with
     the column `graph` and one or several further columns, or a Series indexed by graph; a graph without a row has a
@@ -85,7 +89,7 @@ def from_tables(
     schema, x = encode_vertices(columns, schema, overrides, table.name, table.place)
 
     layout = _Layout(source, target, graph, edge_type, edge_types, directed, parallel)
-    edge_table = None if edges is None else layout.read(edges, ignored)
+    edge_table = None if edges is None else layout.read(edges, vertices, ignored)
     stored = layout.empty() if edge_table is None else layout.edges(edge_table, vertices)
 
     values: NDArray[np.float64] | None = None
@@ -143,7 +147,10 @@ class _Layout:
         names = None if self.edge_types is None else tuple(self.edge_types)
         return _Edges(nothing, nothing, None if self.edge_type is None else nothing, names)
 
-    def read(self, edges: Any, ignored: Sequence[str]) -> Table:
+    def read(self, edges: Any, vertices: Vertices, ignored: Sequence[str]) -> Table:
+        edges = edges_as_table(
+            edges, vertices, source=self.source, target=self.target, graph=self.graph, directed=self.directed
+        )
         flag = self.directed if isinstance(self.directed, str) else None
         kinds: dict[str, Attribute] = {} if flag is None else {flag: Binary(flag)}
         if self.edge_type is not None and self.edge_types is not None:
