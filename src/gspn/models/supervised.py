@@ -230,6 +230,12 @@ class SupervisedGSPN(GSPN):
         # Where the vertices were not part of the training, their likelihood says nothing.
         return super()._final_results(validation, settings) if settings["likelihood_weight"] > 0 else {}
 
+    def _scores_to_keep(self, usual: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return super()._scores_to_keep(usual, settings) if settings["likelihood_weight"] > 0 else {}
+
+    def _monitored(self, settings: Mapping[str, Any]) -> str:
+        return str(settings["monitor"])
+
     # Predictions. Of several graphs: one row a graph, or a list where the targets are those of vertices. A type checker
     # cannot know which; `| Any` spares people to say it.
 
