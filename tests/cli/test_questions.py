@@ -49,7 +49,7 @@ def test_fit_reads_named_datasets(run: Run, tmp_path: Path) -> None:
         "1",
         "--quiet",
     )
-    assert gspn.load(tmp_path / "m", gspn.GSPN).num_states == 3
+    assert gspn.load(tmp_path / "m", gspn.GSPN).num_states == 2
 
 
 def test_embeddings_of_vertices_and_graphs(run: Run, files: Path, drug_model: Path, tmp_path: Path) -> None:

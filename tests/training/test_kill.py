@@ -23,7 +23,7 @@ from safetensors import safe_open
 from training import run_fit
 
 import gspn
-from gspn.training.files import PARTIAL
+from gspn.files import PARTIAL
 
 RANDOM = "some random moment"
 

@@ -83,7 +83,7 @@ def records(frame: Any) -> list[dict[str, Any]]:
 
 def write_file(path: Path, content: bytes) -> None:
     """All of it, or nothing."""
-    from gspn.training.files import replace_file
+    from gspn.files import replace_file
 
     replace_file(path, content)
 

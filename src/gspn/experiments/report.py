@@ -20,9 +20,9 @@ from gspn.experiments.marks import (
     progress,
     unmarked,
 )
+from gspn.files import replace_file
 from gspn.plots.charts import Curve, curves
 from gspn.plots.files import save_figure, svg_text
-from gspn.training.files import replace_file
 
 FIGURES = "figures"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
