@@ -37,6 +37,7 @@ def impute(
     parallel: options.Parallel = None,
     ignore: options.Ignore = None,
     effort: options.Effort = None,
+    how: options.How = "closest",
     layers: options.Layers = None,
     states: options.States = None,
     epochs: options.Epochs = None,
@@ -58,7 +59,8 @@ def impute(
 
     Beside each column with gaps stand NAME_filled and the uncertainty of what was filled in: NAME_sd, NAME_low,
     NAME_high (a 90 % interval) of numbers, NAME_probability and NAME_likely (the fewest values that hold 90 % together)
-    of categories.
+    of categories. What errs least is filled in, the mean of numbers, rounded where a column holds whole numbers alone,
+    and the likeliest category; --how says otherwise.
 
     Example: gspn impute nodes.csv edges.csv -o done.csv
     """
@@ -74,6 +76,7 @@ def impute(
         raise InputError("--types, --effort and --save-model are for training, but --model brings a trained model")
     sizes = {"num_layers": layers, "num_states": states, "epochs": epochs}
     _check_effort(effort, sizes)
+    _check_how(how)
     for path in (nodes, edges):
         if path is not None and not path.is_file():
             raise InputError(f"{path}: there is no such file")
@@ -83,13 +86,13 @@ def impute(
     )  # fmt: skip
     selection: dict[str, Any] | None = None
     if model is None:
-        how = {"effort": effort, "sizes": sizes, "seed": seed}
-        fitted, reading, selection = _train(screen, nodes, edges, said, parse_types(types), how)
+        asked = {"effort": effort, "sizes": sizes, "seed": seed}
+        fitted, reading, selection = _train(screen, nodes, edges, said, parse_types(types), asked)
     else:
         from gspn.models.loading import load
 
         fitted, reading = load(model), said
-    completed, spread = _fill(fitted, reading, nodes, edges, seed)
+    completed, spread = _fill(fitted, reading, nodes, edges, how, seed)
     if save_model is not None:
         save(fitted, reading, save_model)
     table = completed if plain else with_uncertainty(completed, spread, fitted)
@@ -115,7 +118,7 @@ def _train(
     edges: Path | None,
     said: Reading,
     types: dict[str, str],
-    how: dict[str, Any],
+    asked: dict[str, Any],
 ) -> tuple[GSPN | Stack, Reading, dict[str, Any] | None]:
     """What the policy chooses, or one model where something is said about its size; and what there is to say of it."""
     import time
@@ -127,11 +130,11 @@ def _train(
 
     graphs = read_tables(nodes, edges, said, types=types)
     show_graphs(screen, graphs.dataset, said=types)
-    if not _says_one(how["sizes"]):
-        selection, told = choose(graphs.dataset, how["effort"] or "normal", how["seed"], screen)
+    if not _says_one(asked["sizes"]):
+        selection, told = choose(graphs.dataset, asked["effort"] or "normal", asked["seed"], screen)
         return selection.stack, graphs.reading, told
     start = time.perf_counter()
-    model = model_for(graphs.dataset, **how["sizes"], seed=how["seed"])
+    model = model_for(graphs.dataset, **asked["sizes"], seed=asked["seed"])
     of_columns = train(model, graphs.dataset, screen)
     show_training(screen, model, time.perf_counter() - start, of_columns)
     return model, graphs.reading, None
@@ -155,7 +158,17 @@ def _check_effort(effort: str | None, sizes: dict[str, int | None]) -> None:
         )
 
 
-def _fill(model: GSPN | Stack, reading: Reading, nodes: Path, edges: Path | None, seed: int) -> tuple[Any, Any]:
+def _check_how(how: str) -> None:
+    from gspn.errors import InputError
+    from gspn.queries.missing import HOW
+
+    if how not in HOW:
+        raise InputError(f"--how is one of {', '.join(HOW)}, not {how!r}")
+
+
+def _fill(
+    model: GSPN | Stack, reading: Reading, nodes: Path, edges: Path | None, how: str, seed: int
+) -> tuple[Any, Any]:
     """The completed table, and one row for each entry that was filled."""
     from gspn.cli.inputs import read_nodes
     from gspn.convert.files import read_table
@@ -177,6 +190,7 @@ def _fill(model: GSPN | Stack, reading: Reading, nodes: Path, edges: Path | None
         directed=reading.directed,
         parallel=reading.parallel,
         ignore=[*(name for name in table.columns if name not in roles), *reading.ignore],
+        how=how,
         level=_LEVEL,
         seed=seed,
     )
