@@ -14,7 +14,7 @@ import gspn
 from gspn import Binary, Categorical, Continuous, Count, GraphDataset, Schema, pack, policy
 from gspn.errors import InputError
 from gspn.graphs.missing import uniform_mask, with_missing
-from gspn.policy.candidates import Candidate, started_anew, with_edges, without_edges
+from gspn.policy.candidates import Candidate, started_anew, with_edges, with_more_levels, without_edges
 from gspn.policy.scoring import bin_width, bin_widths, log_scores
 from gspn.policy.selection import Contest, fitted, held_out
 
@@ -295,3 +295,32 @@ def test_what_follows_from_other_columns_wants_a_weak_prior() -> None:
     best = max(chosen.tried, key=lambda one: one.weight).candidate
     assert best.prior < 1
     assert "weak prior" in str(best)
+
+
+def test_more_levels_are_for_discrete_columns() -> None:
+    """Four levels from both starts, where most columns are discrete; their size of steps bounds what they visit."""
+    discrete, best = every_kind(200), Candidate(4, "diagonal", "neighbours", slopes="free", context_variance=1.0)
+    found = with_more_levels(best, discrete, "normal")
+    assert [(one.levels, one.start) for one in found] == [(4, "em"), (4, "clusters")]
+    assert all(one.edges == "states" and one.slopes == "tied" and one.num_states > 4 for one in found)
+    assert with_more_levels(best, smooth_field(200), "normal") == []
+    assert with_more_levels(best, discrete, "quick") == []
+    one = found[0]
+    assert one.settings(1)["num_layers"] == 4
+    assert one.learning(discrete)["epochs"] > one.learning(discrete, on=True)["epochs"] > 0
+    assert Candidate(4, "diagonal", "states").learning(discrete) == {}
+
+
+def test_more_levels_learn_on() -> None:
+    """By gradient descent from where they stand: what was held out becomes likelier, and nothing starts afresh."""
+    dataset = every_kind(150)
+    contest = Contest(dataset, held_out(dataset, 0)[:1])
+    contest.enter([Candidate(3, "diagonal", "states", levels=3)])
+    before = contest.models[0][0].get_parameters()["transitions"]
+    (model,) = contest.finish(1).stack.models
+    after = model.get_parameters()["transitions"]
+    assert not torch.equal(after, before)
+    torch.testing.assert_close(after, before, rtol=0, atol=0.6)
+    assert (
+        model.history_[-1]["epoch"] <= Candidate(3, "diagonal", "states", levels=3).learning(dataset, on=True)["epochs"]
+    )

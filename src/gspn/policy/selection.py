@@ -123,7 +123,8 @@ def select(
         if effort != "quick":
             contest.enter([replace(one, slopes="free") for one in contest.best_regressing()])
         contest.enter_uncertain()
-        contest.enter(with_more_levels(contest.best(1)[0], part, effort))
+        for best in contest.best(1):
+            contest.enter(with_more_levels(best, part, effort))
     contest.enter(started_anew(list(dict.fromkeys(contest.chosen(MOST[effort]))), effort))
     return contest.finish(MOST[effort])
 
