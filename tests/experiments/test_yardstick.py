@@ -6,6 +6,7 @@ import json
 import logging
 import math
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -181,7 +182,7 @@ def test_without_edges_answers_are_those_of_the_rows() -> None:
     edges, schema = np.stack([np.arange(60), np.roll(np.arange(60), 1)]), Schema([Continuous("a"), Continuous("b")])
     linked, apart = sets._one_graph(schema, x, edges), sets._one_graph(schema, x, np.zeros((2, 0)))
     found = [
-        torch.cat([answer.mean for _, _, answer in methods.selected_gspn(one, 0, effort="quick", edges=edges)])
+        torch.cat([cast(Any, answer).mean for *_, answer in methods.selected_gspn(one, 0, effort="quick", edges=edges)])
         for one, edges in ((linked, False), (apart, True))
     ]
     assert torch.equal(*found)
