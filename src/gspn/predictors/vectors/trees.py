@@ -14,10 +14,10 @@ from gspn.compiling import compiled
 from gspn.predictors.vectors.task import Task
 
 FOREST = 300
-LEAVES = (1, 3)
+LEAVES = (1,)
 """Rows in a leaf of a forest, at least."""
 BOOSTED = 300
-DEPTHS = (3, 5)
+DEPTHS = (4,)
 
 _RATE, _ROWS = 0.05, 0.7
 """What a boosted tree adds, and the share of the rows that it sees."""
