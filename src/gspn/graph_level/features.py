@@ -19,6 +19,7 @@ from gspn.columns import shorten
 from gspn.errors import InputError, NotFittedError
 from gspn.graph_level.blocks import Asked, columns_of, names_of
 from gspn.graphs import GraphDataset, Graphs, pack
+from gspn.graphs.degrees import ATTRIBUTE, DEGREE, with_degree
 from gspn.models.arguments import check_integer, check_real
 from gspn.models.gspn import GSPN
 
@@ -75,6 +76,10 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
     rare:
         Share of the graphs that must differ from the most usual value, or the column is dropped.
 
+    degree:
+        Whether models are given the degree as a further attribute, which a mean over neighbours cannot count. Fitted
+        models must have learned with it (`gspn.graphs.degrees.with_degree`), the schema of others gets it.
+
     Attributes
     ----------
     n_features_out_:
@@ -92,6 +97,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         attributes: bool = False,
         subtrees: int = 0,
         rare: float = 0.005,
+        degree: bool = False,
     ) -> None:
         self.model = model
         self.pairs = pairs
@@ -100,6 +106,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         self.attributes = attributes
         self.subtrees = subtrees
         self.rare = rare
+        self.degree = degree
 
     def fit(
         self, graphs: Graphs, y: object = None, *, extra: Any = None, progress: bool = True, **fitting: Any
@@ -121,14 +128,15 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         schema = self._schema(models, graphs)
         dataset = pack(graphs, schema)
         names, columns = _extra(extra, len(dataset))
-        fitted = tuple(one if _is_fitted(one) else _learn(one, dataset, progress, fitting) for one in models)
+        seen = with_degree(dataset) if self.degree else dataset
+        fitted = tuple(one if _is_fitted(one) else _learn(one, seen, progress, fitting) for one in models)
         subtrees, vocabulary = None, np.zeros(0, dtype=np.uint64)
         if self.subtrees:
             subtrees = Subtrees.of(schema, dataset.entries(), self.subtrees)
             least = max(2, int(np.ceil(self.rare * len(dataset))))
             vocabulary = subtrees.count(dataset).vocabulary(least, _MOST_SUBTREES)
         attributes = AttributeColumns.of(schema, dataset) if self.attributes else None
-        widths = tuple(0 if isinstance(one, GSPN) else _width(one, dataset) for one in fitted)
+        widths = tuple(0 if isinstance(one, GSPN) else _width(one, seen) for one in fitted)
         everything = Learned(fitted, widths, attributes, subtrees, vocabulary, None, names)
         # Which columns vary is seen from some thousand graphs; all columns of all graphs may be too much to hold.
         sample = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _SAMPLE)).round().astype(np.int64))
@@ -178,8 +186,9 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
     def _blocks(self, learned: Learned, dataset: GraphDataset, extra: FloatArray) -> Iterator[FloatArray]:
         sizes = torch.stack([dataset.num_vertices_per_graph(), dataset.num_edges_per_graph()], dim=1)
         yield sizes.double().log1p().numpy()
+        seen = with_degree(dataset) if self.degree else dataset
         for model in learned.models:
-            yield columns_of(model, dataset, self._asked()).numpy()
+            yield columns_of(model, seen, self._asked()).numpy()
         if learned.attributes is not None:
             yield learned.attributes(dataset)[:, :-2]  # without the sizes, which are there already
         if learned.subtrees is not None:
@@ -211,7 +220,9 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         return models
 
     def _schema(self, models: Sequence[Any], graphs: Graphs) -> Schema:
-        schemas = [model.schema for model in models] or ([graphs.schema] if isinstance(graphs, GraphDataset) else [])
+        schemas = [_without_degree(model) if self.degree else model.schema for model in models] or (
+            [graphs.schema] if isinstance(graphs, GraphDataset) else []
+        )
         if not schemas:
             raise InputError("without a model, only a GraphDataset says what the attributes are: use gspn.pack")
         other = next((schema for schema in schemas if schema != schemas[0]), None)
@@ -248,8 +259,18 @@ def _is_fitted(model: Any) -> bool:
 
 def _learn(model: Any, dataset: GraphDataset, progress: bool, fitting: dict[str, Any]) -> Any:
     """A clone that has learned from the graphs; what is given stays as it is."""
-    learned = clone(model)
+    learned = clone(model).set_params(schema=dataset.schema)
     return learned.fit(dataset, progress=progress, **fitting)
+
+
+def _without_degree(model: Any) -> Schema:
+    """The attributes that graphs have for a model that knows their degrees besides."""
+    own: Schema = model.schema
+    if DEGREE in own.names[:-1] or (_is_fitted(model) and own[-1] != ATTRIBUTE):
+        raise InputError(
+            f"with degree=True, the last attribute of a fitted model must be '{DEGREE}', as with_degree gives"
+        )
+    return Schema(list(own)[:-1]) if own[-1] == ATTRIBUTE else own
 
 
 def _width(model: Any, dataset: GraphDataset) -> int:

@@ -139,7 +139,7 @@ class _Data:
 def _dealt(labels: FloatArray, seed: int) -> tuple[NDArray[np.int64], int]:
     """[n] the fold of each label, dealt in their order so that folds are alike, and how many folds judge."""
     number = len(labels)
-    folds = min(number, 10 if number < 100 else 5 if number < _MANY else 3)
+    folds = min(number, 5 if number < _MANY else 3)
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(number)
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]

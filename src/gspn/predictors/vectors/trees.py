@@ -16,7 +16,7 @@ from gspn.predictors.vectors.task import Task
 FOREST = 300
 LEAVES = (1,)
 """Rows in a leaf of a forest, at least."""
-BOOSTED = 300
+BOOSTED = 200
 DEPTHS = (4,)
 
 _RATE, _ROWS = 0.05, 0.7
