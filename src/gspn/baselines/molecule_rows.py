@@ -57,7 +57,7 @@ class MoleculeForest(OnRows):
     ----------
     columns:
         "fingerprints", "descriptors" or "both".
-    heads, monitor, refit:
+    heads, monitor, refit, judged_by:
         As for `PooledAttributes`.
     """
 
@@ -69,6 +69,7 @@ class MoleculeForest(OnRows):
         heads: Sequence[str] | str = "extra trees",
         monitor: str = "loss",
         refit: bool = False,
+        judged_by: str = "validation",
         seed: int = 0,
     ) -> None:
         self.schema = schema
@@ -77,6 +78,7 @@ class MoleculeForest(OnRows):
         self.heads = heads
         self.monitor = monitor
         self.refit = refit
+        self.judged_by = judged_by
         self.seed = seed
 
     def _learn_rows(self, dataset: GraphDataset) -> FloatArray:

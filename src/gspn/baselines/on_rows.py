@@ -19,6 +19,9 @@ from gspn.predictors.outputs import outputs_for
 from gspn.predictors.vectors import FAMILIES, MONITORS, Chosen, choose_heads
 from gspn.predictors.vectors.choosing import TOGETHER
 
+JUDGES = ("validation", "folds")
+"""Who judges heads: validation graphs, or the labelled training graphs in turn."""
+
 _LEAST = 1e-9
 """Deviation of a column that counts as constant."""
 
@@ -29,6 +32,7 @@ class OnRows(Predicting):
     heads: Sequence[str] | str
     monitor: str
     refit: bool
+    judged_by: str
     seed: int
     chosen_: Chosen
 
@@ -51,11 +55,14 @@ class OnRows(Predicting):
         """Learn from graphs and their labels; `validation` are graphs that carry labels, or a pair (graphs, y)."""
         families = check_heads(self.heads)
         check_choice("monitor", self.monitor, MONITORS)
+        check_choice("judged_by", self.judged_by, JUDGES)
         check_integer("seed", self.seed, 0, 2**32 - 1)
         dataset, labels = self._labelled(graphs, y)
         held_out = None if validation is None else self._labelled(*with_labels(validation))
         rows = self._learn_rows(dataset)
-        judged = None if held_out is None else (self._rows(held_out[0]), held_out[1])
+        judged = None
+        if held_out is not None and self.judged_by == "validation":
+            judged = self._rows(held_out[0]), held_out[1]
         chosen = choose_heads(
             rows,
             labels,

@@ -26,6 +26,9 @@ class PooledAttributes(OnRows):
         What chooses among heads: "loss" or "score".
     refit:
         Whether the chosen head learns from validation labels, too, in the end.
+    judged_by:
+        What judges heads: "validation" graphs, where `fit` is given some, or "folds" of the labelled training graphs in
+        any case; then validation labels are not looked at.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class PooledAttributes(OnRows):
         heads: Sequence[str] | str = DEFAULT,
         monitor: str = "loss",
         refit: bool = False,
+        judged_by: str = "validation",
         seed: int = 0,
     ) -> None:
         self.schema = schema
@@ -42,6 +46,7 @@ class PooledAttributes(OnRows):
         self.heads = heads
         self.monitor = monitor
         self.refit = refit
+        self.judged_by = judged_by
         self.seed = seed
 
     def _learn_rows(self, dataset: GraphDataset) -> FloatArray:

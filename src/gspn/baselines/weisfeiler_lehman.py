@@ -26,7 +26,7 @@ class WeisfeilerLehman(OnRows):
         Height of the subtrees; 0 counts vertices alone.
     heads:
         "linear support vectors" (the machine on the subtree kernel), or "linear" (logistic or ridge regression).
-    monitor, refit:
+    monitor, refit, judged_by:
         As for `PooledAttributes`.
     """
 
@@ -38,6 +38,7 @@ class WeisfeilerLehman(OnRows):
         heads: str = "linear support vectors",
         monitor: str = "loss",
         refit: bool = False,
+        judged_by: str = "validation",
         seed: int = 0,
     ) -> None:
         self.schema = schema
@@ -46,6 +47,7 @@ class WeisfeilerLehman(OnRows):
         self.heads = heads
         self.monitor = monitor
         self.refit = refit
+        self.judged_by = judged_by
         self.seed = seed
 
     def _learn_rows(self, dataset: GraphDataset) -> Any:

@@ -2,7 +2,8 @@
 
     head = { heads = ["extra trees", "together"], monitor = "score", pairs = 4, attributes = true, subtrees = 3 }
 
-`heads` makes a head one of this kind; further keys are arguments of `GraphFeatures`. Rows are computed once for all
+`heads` makes a head one of this kind, `monitor`, `refit` and `judged_by` mean what they mean for the controls
+(`gspn.baselines.PooledAttributes`); further keys are arguments of `GraphFeatures`. Rows are computed once for all
 heads that have the same.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gspn.baselines.on_rows import check_heads, standardised
+from gspn.baselines.on_rows import JUDGES, check_heads, standardised
 from gspn.errors import InputError
 from gspn.experiments.measures import measure_of
 from gspn.experiments.parts import Parts, labels_of
@@ -26,7 +27,7 @@ from gspn.predictors.outputs import outputs_for
 from gspn.predictors.vectors import MONITORS, choose_heads
 from gspn.scores import mean_absolute_error
 
-_OF_HEADS = {"heads", "monitor", "refit"}
+_OF_HEADS = {"heads", "monitor", "refit", "judged_by"}
 
 
 def is_row_head(head: Mapping[str, Any] | None) -> bool:
@@ -39,6 +40,7 @@ def check_row_head(head: Mapping[str, Any]) -> None:
     check_choice("monitor", head.get("monitor", "loss"), MONITORS)
     if not isinstance(head.get("refit", False), bool):
         raise InputError(f"refit must be true or false, got {head['refit']!r}")
+    check_choice("judged_by", head.get("judged_by", "validation"), JUDGES)
     GraphFeatures(**_of_features(head))
 
 
@@ -72,12 +74,13 @@ def _rows(arguments: Mapping[str, Any], model: Any, parts: Parts) -> dict[str, A
 
 def _judge(run: Run, rows: Mapping[str, Any], parts: Parts) -> Record:
     head = run.head or {}
+    by_validation = head.get("judged_by", "validation") == "validation"
     labels = {name: _labels(graphs) for name, graphs in [("train", parts.train[parts.labelled]), *parts.judged()]}
     chosen = choose_heads(
         rows["train"],
         labels["train"],
         parts.target,
-        validation=(rows["validation"], labels["validation"]),
+        validation=(rows["validation"], labels["validation"]) if by_validation else None,
         families=check_heads(head["heads"]),
         monitor=head.get("monitor", "loss"),
         refit=head.get("refit", False),
@@ -89,11 +92,10 @@ def _judge(run: Run, rows: Mapping[str, Any], parts: Parts) -> Record:
         outputs = np.column_stack(
             [one.outputs(rows[name], units) for one, units in zip(chosen.heads, meaning.units, strict=True)]
         )
+        score = meaning.score(outputs, labels[name])
+        scores[name] = {measure: score}
         if measure == "mean absolute error":
-            value = mean_absolute_error(labels[name], meaning.predictions(outputs))
-        else:
-            value = meaning.score(outputs, labels[name])
-        scores[name] = {measure: value}
+            scores[name] = {measure: mean_absolute_error(labels[name], meaning.predictions(outputs)), "R²": score}
     return {
         "scores": scores,
         "curves": {},
