@@ -71,7 +71,7 @@ class TargetHead:
         """[n, K] over all codes of the target."""
         attribute = self.units.attribute
         codes = len(attribute.categories) if isinstance(attribute, Categorical) else 2
-        found = np.full((len(rows), codes), _NEVER)
+        found = np.full((rows.shape[0], codes), _NEVER)
         found[:, self.units.present] = log_probabilities(self._mean(rows)) if self.parts else 0.0
         high = found.max(1, keepdims=True)
         logs: FloatArray = found - high - np.log(np.exp(found - high).sum(1, keepdims=True))
@@ -96,7 +96,7 @@ class TargetHead:
         return found
 
     def _mean(self, rows: FloatArray) -> FloatArray:
-        total = np.zeros((len(rows), 1))
+        total = np.zeros((rows.shape[0], 1))
         for part in self.parts:
             outputs = part.head.outputs(rows)
             total = total + (outputs if part.calibration is None else part.calibration(outputs))
