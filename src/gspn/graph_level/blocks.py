@@ -79,8 +79,10 @@ def _of_states(model: GSPN, dataset: GraphDataset, asked: Asked) -> Iterator[Ten
     if asked.pairs:
         size = min(size, max(1, _NUMBERS_AT_ONCE // model.num_states**2))
     for batch in dataset.chunks(size):
+        batch = batch.to(model.hierarchy.raw_prior.device)
         evaluation = model.hierarchy(batch)
-        posteriors = evaluation.posteriors.cpu()
+        posteriors, on_device = evaluation.posteriors.cpu(), batch
+        batch = batch.to("cpu")
         sizes = batch.vertex_ptr.diff()
         pooled = pool(posteriors.flatten(1), sizes)
         entropy = pool(-torch.xlogy(posteriors, posteriors).sum(-1).flatten(1), sizes)
@@ -91,8 +93,8 @@ def _of_states(model: GSPN, dataset: GraphDataset, asked: Asked) -> Iterator[Ten
         if asked.likelihood:
             parts.append(_per_entry(evaluation.log_likelihood.cpu(), sizes, observed))
         if asked.left_out:
-            every = torch.arange(batch.num_vertices)
-            parts.append(_per_entry(model.answering.log_prob_hidden(batch, every).cpu(), sizes, observed))
+            every = torch.arange(batch.num_vertices, device=on_device.source.device)
+            parts.append(_per_entry(model.answering.log_prob_hidden(on_device, every).cpu(), sizes, observed))
         yield torch.cat(parts, dim=1)
 
 

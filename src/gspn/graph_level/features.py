@@ -140,12 +140,14 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         everything = Learned(fitted, widths, attributes, subtrees, vocabulary, None, names)
         # Which columns vary is seen from some thousand graphs; all columns of all graphs may be too much to hold.
         sample = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _SAMPLE)).round().astype(np.int64))
-        kept = _worth_keeping(self._rows(everything, dataset[sample], columns[sample]), self.rare)
+        seen_rows = self._rows(everything, dataset[sample], columns[sample])
+        kept = _worth_keeping(seen_rows, self.rare)
         if not len(kept):
             raise InputError("no column varies over the graphs, so there is nothing to describe them by")
         self.schema_ = schema
         self.learned_ = replace(everything, kept=kept)
-        rows = self._rows(self.learned_, dataset, columns)
+        whole = len(sample) == len(dataset)
+        rows = seen_rows[:, kept] if whole else self._rows(self.learned_, dataset, columns)
         self.centre_, self.scale_ = rows.mean(0), rows.std(0)
         self.n_features_out_ = len(kept)
         return rows
