@@ -40,7 +40,7 @@ def test_bad_tables(run: Run, tmp_path: Path, name: str) -> None:
         ("from,to\np0,p1\n", "--ends FROM,TO"),
         ("source,target\np0,nobody\n", "'nobody' is no id"),
         ("source,target,weight\np0,p1,3\n", "pass --ignore 'weight'"),
-        ("source,target\np0,p1\np1,p0\n", "--parallel"),
+        ("source,target\np0,p1\np0,p1\n", "--parallel"),
     ],
 )
 def test_bad_edges(run: Run, files: Path, tmp_path: Path, edges: str, words: str) -> None:

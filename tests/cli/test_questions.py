@@ -117,13 +117,24 @@ def test_what_if_of_edges_and_names(run: Run, files: Path, people_model: Path, t
         assert run("what-if", *tables, *wrong, code=2).stderr.startswith("error: ")
 
 
+def test_what_follows_from_a_change_is_said(run: Run, drug_model: Path) -> None:
+    asked = ("what-if", "smiles:CCO", "-m", drug_model, "--set")
+    found = parsed(run(*asked, "2:element=Cl", "--json"))
+    assert {"vertex": "2", "attribute": "hydrogens", "value": 0} in found["derived"]
+    assert "were derived anew" in run(*asked, "2:element=Cl").stdout
+    assert "are left out: atom 1: F cannot have valence 2" in run(*asked, "1:element=F").stdout
+
+
 def test_every_replacement(run: Run, files: Path, drug_model: Path, tmp_path: Path) -> None:
-    found = parsed(
-        run("what-if", files / "drugs.smi", "-m", drug_model, "--which", "acid", "--all", "element", "--json")
-    )
-    assert len(found["replacements"]) == 4 * 16
-    changes = [row["change"] for row in found["replacements"]]
+    asked = ("what-if", files / "drugs.smi", "-m", drug_model, "--which", "acid", "--all", "element", "--json")
+    every = parsed(run(*asked, "--impossible"))["replacements"]
+    assert len(every) == 4 * 16
+    changes = [row["change"] for row in every]
     assert changes == sorted(changes, reverse=True)
+    possible = parsed(run(*asked))["replacements"]
+    assert possible == [row for row in every if "problem" not in row]
+    forbidden = {row["then"] for row in every if row["vertex"] == "1" and "problem" in row}
+    assert {"F", "Cl", "O"} <= forbidden, "the carbon of an acid has four bonds"
     run("what-if", files / "drugs.smi", "-m", drug_model, "--all", "element", code=2)  # which one?
     run("what-if", "smiles:CCO", "-m", drug_model, "--all", "partial_charge", code=2)
     run("what-if", "smiles:CCO", "-m", drug_model, "--all", "element", "-o", tmp_path / "x.svg", code=2)

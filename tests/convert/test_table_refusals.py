@@ -18,7 +18,7 @@ from gspn.errors import InputError
     ("arguments", "message"),
     [
         ({"nodes": {"id": [1]}}, r"nodes must be a pandas DataFrame or the path of a file, got {'id': \[1\]}"),
-        ({"edges": [("p", "q")]}, r"edges must be a pandas DataFrame or the path of a file, got \[\('p', 'q'\)\]"),
+        ({"edges": 7}, "edges must be a DataFrame, a path, .*, got 7"),
         ({"nodes": NODES.iloc[:0]}, "nodes has no rows, so there is no graph"),
         (
             {"nodes": NODES.rename(columns={"id": "name"})},
@@ -83,20 +83,20 @@ from gspn.errors import InputError
             r"edges: column 'weight' has no use, since edges have a type and no other at",
         ),
         (
-            {"edges": edges(("p", "q"), ("r", "s"), ("q", "p"))},
-            "edges, row 2 repeats the edge 'p'–'q' of row 0; pass parallel=True to count it twice, or directed=True",
+            {"edges": edges(("p", "q"), ("r", "s"), ("q", "p"), ("p", "q"))},
+            "edges, row 2 repeats the edge 'p'–'q' of row 0; pass parallel=True to keep both$",
         ),
         (
             {"edges": edges(("p", "q"), ("p", "q"))},
-            "edges, row 1 repeats the edge 'p'–'q' of row 0; pass parallel=True to count it twice$",
+            "edges, row 1 repeats the edge 'p'–'q' of row 0; pass parallel=True to keep both$",
         ),
         (
             {"edges": edges(("p", "q"), ("q", "p"), ("p", "q")), "directed": True},
-            "edges, row 2 repeats the edge 'p'→'q' of row 0; pass parallel=True to count it twice$",
+            "edges, row 2 repeats the edge 'p'→'q' of row 0; pass parallel=True to keep both$",
         ),
         (
             {"edges": edges(("p", "q"), ("q", "p"), d=[False, True]), "directed": "d"},
-            "edges, row 1 repeats the edge 'p'–'q' of row 0; pass parallel=True to count it twice$",
+            "edges, row 1 repeats the edge 'p'–'q' of row 0; pass parallel=True to keep both$",
         ),
         (
             {"edges": edges(("p", "p"), ("p", "p"))},

@@ -147,6 +147,15 @@ def test_repeats_count_if_asked_for() -> None:
     assert len(from_tables(same_ids, edges((1, 2), (1, 2), g=[0, 1]), graph="g").source) == 4
 
 
+def test_an_undirected_edge_may_be_named_from_both_ends(caplog: pytest.LogCaptureFixture) -> None:
+    table = edges(("p", "q"), ("r", "p"), ("q", "p"), ("r", "r"), ("p", "r"))
+    once = edge_counts(from_tables(NODES, table)[0])
+    assert once == edge_counts(from_tables(NODES, edges(("p", "q"), ("r", "p"), ("r", "r")))[0])
+    assert "2 edges are named from both ends and count once" in caplog.text
+    typed = edges(("p", "q"), ("q", "p"), ("q", "r"), ("r", "q"), kind=["a", "b", "a", "a"])
+    assert from_tables(NODES, typed, edge_type="kind")[0].edge_type.tolist() == [0, 0, 1, 1, 0, 0]
+
+
 def test_edge_types(caplog: pytest.LogCaptureFixture) -> None:
     table = edges(("p", "q"), ("q", "r"), ("r", "s"), bond=["single", "double", "single"])
     with caplog.at_level(logging.INFO, logger="gspn"):

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import gspn
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.cli.experiment import run_experiment, show_report
 from gspn.errors import InputError, MissingExtraError
+from gspn.experiments import imputing
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.protocols import contests
 from gspn.experiments.records import Records
@@ -149,6 +151,41 @@ def test_a_value_far_in_the_tail_costs_its_density_and_not_a_bound() -> None:
     found = judge(truth, [attribute], [(0, torch.tensor([2]), answer)])
     spread = float(truth.std(correction=0))
     assert found["nll"] == pytest.approx(60.0**2 / 2 + 0.5 * math.log(2 * math.pi) - math.log(spread))
+
+
+def test_the_costliest_entry_and_the_coverage_of_rows_alone() -> None:
+    truth = torch.tensor([[0.0], [1.0], [60.0], [2.0]], dtype=torch.float64)
+    attribute, rows = Continuous("a"), torch.arange(4)
+    answer = normals(attribute, torch.zeros(4, dtype=torch.float64), 1.0, 0.0, 1.0)
+    found = judge(truth, [attribute], [(0, rows, answer)], torch.tensor([True, False, True, False]))
+    spread = float(truth.std(correction=0))
+    assert found["costliest"] == pytest.approx(60.0**2 / 2 + 0.5 * math.log(2 * math.pi) - math.log(spread))
+    assert (found["coverage"], found["coverage alone"], found["entries alone"]) == (0.5, 0.5, 2)
+    nobody = judge(truth, [attribute], [(0, rows, answer)], torch.zeros(4, dtype=torch.bool))
+    assert (nobody["coverage alone"], nobody["entries alone"]) == (None, None)
+
+
+def test_alone_are_those_that_receive_nothing_observed() -> None:
+    x = np.array([[0.0], [np.nan], [1.0], [2.0]])
+    edges = np.array([[1, 0, 0], [0, 1, 2]])  # 0 receives from a gap, 1 and 2 from 0, 3 from none
+    dataset = sets._one_graph(Schema([Continuous("a")]), x, edges)
+    alone = imputing._alone(dataset)
+    assert alone is not None
+    assert alone.tolist() == [True, False, False, True]
+    assert imputing._alone(methods._of_rows(dataset)) is None
+
+
+def test_without_edges_answers_are_those_of_the_rows() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 2))
+    x[rng.random((60, 2)) < 0.2] = np.nan
+    edges, schema = np.stack([np.arange(60), np.roll(np.arange(60), 1)]), Schema([Continuous("a"), Continuous("b")])
+    linked, apart = sets._one_graph(schema, x, edges), sets._one_graph(schema, x, np.zeros((2, 0)))
+    found = [
+        torch.cat([cast(Any, answer).mean for *_, answer in methods.selected_gspn(one, 0, effort="quick", edges=edges)])
+        for one, edges in ((linked, False), (apart, True))
+    ]
+    assert torch.equal(*found)
 
 
 def test_scores_of_categories_and_of_entries_without_a_truth() -> None:

@@ -19,6 +19,7 @@ from small_models import random_model
 from torch_geometric.data import Batch, Data
 
 from gspn import GSPN, Binary, Categorical, Continuous, Count, GSPNError, Schema, SupervisedGSPN
+from gspn.convert.molecules import from_smiles
 from gspn.errors import InputError, NotFittedError
 from gspn.queries.what_if import what_if_all
 from gspn.testing import oracle
@@ -429,3 +430,24 @@ def test_an_unfitted_model_refuses() -> None:
         model.what_if(ring(3), {})
     with pytest.raises(NotFittedError):
         model.what_if_all(ring(3), "element")
+
+
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_a_changed_molecule_is_the_real_one_where_it_can_be(leave_one_out: bool) -> None:
+    """The total is the difference of two molecules that were read apart: nothing of the old atom is left."""
+    molecules = from_smiles(["Clc1ccc(CNC(C)=O)cc1", "Oc1ccc(CNC(C)=O)cc1"], processes=1, progress=False)
+    model = random_model(molecules.schema, num_layers=3, num_edge_types=5).double()
+    likely = [model.log_likelihood(molecules[[i]], leave_one_out=leave_one_out)[0].sum() for i in (0, 1)]
+    found = model.what_if(molecules[0], {0: {"element": "O"}}, leave_one_out=leave_one_out)
+    assert found.total.item() == pytest.approx((likely[1] - likely[0]).item(), abs=1e-3)  # charges differ by 1e-6
+    assert found.problem is None
+    assert found.derived[0]["hydrogens"] == 1
+    literal = model.what_if(molecules[0], {0: {"element": "O"}}, leave_one_out=leave_one_out, derived=False)
+    assert not literal.derived
+    said = {0: {"element": "O", **found.derived[0]}, **{v: own for v, own in found.derived.items() if v}}
+    by_hand = model.what_if(molecules[0], said, leave_one_out=leave_one_out, derived=False)
+    assert torch.equal(by_hand.after, found.after)
+    forbidden = model.what_if(molecules[0], {1: {"element": "O"}}, leave_one_out=leave_one_out)
+    assert forbidden.problem is not None
+    assert "became unknown: " in repr(forbidden)
+    assert "follow from the changes" in repr(found)

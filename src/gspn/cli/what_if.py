@@ -40,6 +40,9 @@ def what_if(
         str | None,
         typer.Option("--all", help="Every replacement of this attribute at every vertex, ranked.", show_default=False),
     ] = None,
+    impossible: Annotated[
+        bool, typer.Option("--impossible", help="With --all: also show molecules that valences forbid.")
+    ] = False,
     which: Annotated[
         str | None,
         typer.Option(help="Which graph, by name or number, if there are several.", show_default=False),
@@ -84,7 +87,7 @@ def what_if(
     )  # fmt: skip
     chosen = choose_graph(graphs, which)
     if all_ is not None:
-        _every_replacement(screen, fitted, chosen, all_, not pseudo, output)
+        _every_replacement(screen, fitted, chosen, all_, not pseudo, impossible, output)
         return
     changes = read_changes(chosen, set_ or (), add_edge or (), remove_edge or ())
     found = fitted.what_if(
@@ -118,7 +121,17 @@ def _show_change(screen: Screen, model: Any, chosen: Graphs, changes: Changes, f
     strongest = sorted(rows, key=lambda row: -abs(row["change"]))
     screen.table(strongest, title="log-likelihood of vertices in nats, the largest changes first")
     screen.say(f"change of the whole graph: {total:+.4f} nats{f'; written to {output}' if output else ''}")
-    screen.result({"total": total, "vertices": rows, "output": output and str(output)})
+    follows = [
+        {"vertex": names[v], "attribute": name, "value": value}
+        for v, values in sorted(found.derived.items())
+        for name, value in values.items()
+    ]
+    if follows and found.problem is None:
+        screen.say(f"{len(follows)} entries that follow from the changes were derived anew (hydrogens and the like)")
+    elif follows:
+        screen.say(f"{len(follows)} entries that follow from the changes are left out: {found.problem}")
+    derived = {"derived": follows, "problem": found.problem}
+    screen.result({"total": total, "vertices": rows, **derived, "output": output and str(output)})
 
 
 def _drawn(model: Any, chosen: Graphs, changes: Changes, found: Any) -> str:
@@ -144,24 +157,24 @@ def _drawn(model: Any, chosen: Graphs, changes: Changes, found: Any) -> str:
 
 
 def _every_replacement(
-    screen: Screen, model: Any, chosen: Graphs, attribute: str, leave_one_out: bool, output: Path | None
+    screen: Screen,
+    model: Any,
+    chosen: Graphs,
+    attribute: str,
+    leave_one_out: bool,
+    impossible: bool,
+    output: Path | None,
 ) -> None:
     from gspn.attributes import Binary, Categorical
-    from gspn.cli.changes import vertex_names
     from gspn.errors import InputError
 
     kind = model.schema[attribute]
     if not isinstance(kind, Categorical | Binary):
         raise InputError(f"--all is for categories and binary attributes; {attribute!r} is {kind.kind}")
-    changes = model.what_if_all(chosen.dataset[0], attribute, leave_one_out=leave_one_out)
-    values = kind.categories if isinstance(kind, Categorical) else (False, True)
-    present = kind.decode(chosen.dataset[0].x[:, model.schema.index(attribute)])
-    rows = [
-        {"vertex": name, "now": present[v], "then": value, "change": changes[v, k].item()}
-        for v, name in enumerate(vertex_names(chosen))
-        for k, value in enumerate(values)
-        if value != present[v]
-    ]
+    rows = _replacements(screen, model, chosen, kind, leave_one_out)
+    forbidden = sum("problem" in row for row in rows)
+    if not impossible:
+        rows = [row for row in rows if "problem" not in row]
     if output is not None:
         _write(rows, output)
     rows.sort(key=lambda row: -row["change"])
@@ -169,9 +182,36 @@ def _every_replacement(
         rows, title=f"other values of {attribute}, by the change of the whole graph in nats",
         hint="" if output else "-o FILE writes all",
     )  # fmt: skip
+    if forbidden and not impossible:
+        screen.say(f"{forbidden} replacements that valences forbid are left out; --impossible shows them")
     if output is not None:
         screen.say(f"written to {output}")
     screen.result({"attribute": attribute, "replacements": rows, "output": output and str(output)})
+
+
+def _replacements(screen: Screen, model: Any, chosen: Graphs, kind: Any, leave_one_out: bool) -> list[dict[str, Any]]:
+    """A row for every other value of every vertex; of molecules with what follows, or why it cannot be."""
+    from gspn.cli.changes import vertex_names
+    from gspn.convert.derived import decides_others
+
+    graph, names = chosen.dataset[0], vertex_names(chosen)
+    values = kind.categories if kind.kind == "categorical" else (False, True)
+    present = kind.decode(graph.x[:, model.schema.index(kind.name)])
+    places = [(v, k) for v in range(len(names)) for k, value in enumerate(values) if value != present[v]]
+    rows = [{"vertex": names[v], "now": present[v], "then": values[k]} for v, k in places]
+    if not decides_others(model.schema, kind.name):
+        changes = model.what_if_all(graph, kind.name, leave_one_out=leave_one_out)
+        return [{**row, "change": changes[v, k].item()} for row, (v, k) in zip(rows, places, strict=True)]
+    from tqdm import tqdm
+
+    # A change of an element takes its hydrogens and all that follows with it, so every molecule is asked by itself.
+    asked = tqdm(zip(rows, places, strict=True), "replace", len(rows), leave=False, disable=not screen.progress)
+    for row, (v, k) in asked:
+        found = model.what_if(graph, {v: {kind.name: values[k]}}, leave_one_out=leave_one_out)
+        row["change"] = found.total.item()
+        if found.problem is not None:
+            row["problem"] = found.problem
+    return rows
 
 
 def _write(rows: list[dict[str, Any]], output: Path) -> None:

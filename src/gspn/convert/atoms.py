@@ -214,6 +214,28 @@ def convert_chunk(recipe: Recipe, texts: Sequence[object]) -> Chunk:
     )
 
 
+def describe_atoms(molecule: Any, features: Sequence[Feature]) -> NDArray[np.float32]:
+    """[N, d] the features of one sanitised RDKit molecule, encoded."""
+    Chem = import_rdkit()
+    from rdkit.Chem.rdCIPLabeler import AssignCIPLabels
+    from rdkit.Chem.rdPartialCharges import ComputeGasteigerCharges
+
+    if FEATURES["partial_charge"] in features:
+        ComputeGasteigerCharges(molecule, throwOnParamFailure=False)
+    if FEATURES["chirality"] in features:
+        AssignCIPLabels(molecule)
+    atoms = list(molecule.GetAtoms())
+    return np.stack([_encode(Chem, feature, list(map(feature.read, atoms))) for feature in features], axis=1)
+
+
+def features_of(schema: Schema) -> tuple[Feature, ...] | None:
+    """The features that give a schema; None if it is none of atoms."""
+    if schema == OGB_SCHEMA:
+        return _OGB_FEATURES
+    chosen = tuple(FEATURES[name] for name in schema.names if name in FEATURES)
+    return chosen if [feature.attribute for feature in chosen] == list(schema) else None
+
+
 def _encode(Chem: Any, feature: Feature, values: list[Any]) -> NDArray[np.float32]:
     if isinstance(feature.attribute, Categorical):
         categories = feature.attribute.categories

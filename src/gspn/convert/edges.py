@@ -43,6 +43,17 @@ def find_repeat(source: NDArray[Any], target: NDArray[Any], edge_type: NDArray[A
     return int(order[place]), int(order[place - 1])
 
 
+def find_reciprocal(source: NDArray[Any], target: NDArray[Any], edge_type: NDArray[Any] | None) -> NDArray[np.int64]:
+    """The rows, in order, that name an earlier row's ends the other way round, and are the only one to do so."""
+    low, high, back = np.minimum(source, target), np.maximum(source, target), source > target
+    order, new = _sorted_groups(low, high, edge_type)
+    first = np.flatnonzero(new)
+    size = np.diff(np.append(first, len(order)))
+    pairs = first[size == 2]
+    earlier, later = order[pairs], order[pairs + 1]
+    return np.sort(later[back[earlier] != back[later]])
+
+
 def pair_up(
     source: NDArray[Any], target: NDArray[Any], edge_type: NDArray[Any] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

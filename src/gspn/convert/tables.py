@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from gspn.attributes import Attribute, Binary, Categorical, Schema
 from gspn.columns import enumerate_briefly
 from gspn.convert.arrays import assemble
-from gspn.convert.edges import both_directions, find_repeat, refuse_unclear
+from gspn.convert.edge_forms import edges_as_table
+from gspn.convert.edges import both_directions, find_reciprocal, find_repeat, refuse_unclear
 from gspn.convert.files import Table, import_pandas, read_table
 from gspn.convert.ids import Vertices, alike, find_first_repeat, look_up, read_ids, show
 from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, placed
@@ -57,11 +58,15 @@ def from_tables(
     of their first rows, vertices in the order of their rows. Where edges have that column too, ids are looked up within
     the graph; otherwise an id that an edge names must be unique over all graphs.
 
-    Edges. `source` and `target` name the columns with the ids. With `directed=False` a row is stored in both
-    directions, a self-loop once; with `directed=True` it is one edge that sends source's message to target; a column of
-    booleans, named by `directed`, tells row by row. Rows that repeat an edge (same ends, same type) are an error unless
-    `parallel=True` says that they count as often as they stand there. The values of the column `edge_type` become codes
-    in the order of `edge_types`, else of the column's categories, else sorted; the log shows the order.
+    Edges. Also a [2, E] array or tensor of row numbers, a list of pairs of ids, a sparse matrix whose rows receive from
+    their columns (scikit-learn's nearest neighbours, AnnData's `obsp`), libpysal's weights, or a NetworkX graph whose
+    vertices are called by their ids. `source` and `target` name the columns with the ids. With `directed=False` a row
+    is stored in both directions, a self-loop once; with `directed=True` it is one edge that sends source's message to
+    target; a column of booleans, named by `directed`, tells row by row. Two undirected rows that name an edge from
+    either end, as lists of nearest neighbours do, are one edge, and a warning says so. Other rows that repeat an edge
+    (same ends, same type) are an error unless `parallel=True` says that duplicates are kept. The values of the column
+    `edge_type` become codes in the order of `edge_types`, else of the column's categories, else sorted; the log shows
+    the order.
 
     Targets. `y` names one or several columns of nodes as vertex targets. `targets` gives graph targets: a table with
     the column `graph` and one or several further columns, or a Series indexed by graph; a graph without a row has a
@@ -84,7 +89,7 @@ def from_tables(
     schema, x = encode_vertices(columns, schema, overrides, table.name, table.place)
 
     layout = _Layout(source, target, graph, edge_type, edge_types, directed, parallel)
-    edge_table = None if edges is None else layout.read(edges, ignored)
+    edge_table = None if edges is None else layout.read(edges, vertices, ignored)
     stored = layout.empty() if edge_table is None else layout.edges(edge_table, vertices)
 
     values: NDArray[np.float64] | None = None
@@ -142,7 +147,10 @@ class _Layout:
         names = None if self.edge_types is None else tuple(self.edge_types)
         return _Edges(nothing, nothing, None if self.edge_type is None else nothing, names)
 
-    def read(self, edges: Any, ignored: Sequence[str]) -> Table:
+    def read(self, edges: Any, vertices: Vertices, ignored: Sequence[str]) -> Table:
+        edges = edges_as_table(
+            edges, vertices, source=self.source, target=self.target, graph=self.graph, directed=self.directed
+        )
         flag = self.directed if isinstance(self.directed, str) else None
         kinds: dict[str, Attribute] = {} if flag is None else {flag: Binary(flag)}
         if self.edge_type is not None and self.edge_types is not None:
@@ -168,7 +176,11 @@ class _Layout:
         target = self._ends(table, vertices, "target", self.target, group)
         self._refuse_crossing(table, vertices, source, target)
         directed, (codes, names) = self._directions(table), self._types(table)
-        source, target, row = both_directions(source, target, directed)
+        kept = (
+            np.arange(len(table.frame)) if self.parallel else self._without_reciprocal(source, target, directed, codes)
+        )
+        source, target, row = both_directions(source[kept], target[kept], directed[kept])
+        row = kept[row]
         edge_type = None if codes is None else codes[row]
         if not self.parallel:
             self._refuse_repeat(table, vertices, directed, source, target, row, edge_type)
@@ -209,6 +221,23 @@ class _Layout:
         _log.info("edge types by code: %s", ", ".join(f"{code} = {value!r}" for code, value in enumerate(types)))
         return codes, types
 
+    def _without_reciprocal(
+        self,
+        source: NDArray[np.int64],
+        target: NDArray[np.int64],
+        directed: NDArray[np.bool_],
+        edge_type: NDArray[np.int64] | None,
+    ) -> NDArray[np.int64]:
+        """The rows that stay: of two that name an undirected edge from either end, as lists of neighbours do, one."""
+        free = np.flatnonzero(~directed)
+        again = free[find_reciprocal(source[free], target[free], None if edge_type is None else edge_type[free])]
+        if len(again):
+            _log.warning(
+                "%s edges are named from both ends and count once, as edges are undirected unless said otherwise",
+                f"{len(again):,}",
+            )
+        return np.delete(np.arange(len(source)), again)
+
     def _refuse_repeat(
         self,
         table: Table,
@@ -227,9 +256,7 @@ class _Layout:
             [vertices.ids[end[np.searchsorted(row, place)]] for end in (source, target)] for place in (first, again)
         ]
         edge = ("→" if directed[first] else "–").join(map(show, written[0]))
-        advice = "pass parallel=True to count it twice"
-        if written[0] != written[1] and not directed[[first, again]].any():
-            advice += ", or directed=True if rows are directed"
+        advice = "pass parallel=True to keep both"
         raise InputError(f"{table.place(again)} repeats the edge {edge} of row {first}; {advice}")
 
 

@@ -157,8 +157,8 @@ def _imputation(
     entry = grid.models[row]
     ((settings, _),) = entry.configurations(column)
     if not int(dataset.num_edges_per_graph().sum()):
-        # Who looks at neighbours is, without any, the method that does not: one run for both.
-        settings = {key: value for key, value in settings.items() if key != "neighbours"}
+        # Where there are none, those who look at neighbours and those who do not are one method: one run for both.
+        settings = {key: value for key, value in settings.items() if key not in ("neighbours", "edges")}
     return Run(
         question=grid.question,
         source=grid.data[column],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 import torch
@@ -19,6 +20,11 @@ from gspn.queries.chunks import chunk_size
 from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
 
 
+def _listed(edges: Iterable[Any] | None) -> list[Any] | None:
+    """Edges that can be read twice; what is no list of edges is left to the check."""
+    return list(edges) if isinstance(edges, Iterable) and not isinstance(edges, str) else edges  # type: ignore[return-value]
+
+
 class WhatIfQuestions(Questions):
     """The questions, with those about changes."""
 
@@ -32,6 +38,7 @@ class WhatIfQuestions(Questions):
         remove_edges: Iterable[Any] | None = None,
         leave_one_out: bool = False,
         directed: bool | None = None,
+        derived: bool = True,
     ) -> WhatIf:
         """Log-likelihoods of the vertices before and after changes, all made at once: `{4: {"element": "O"}}`.
 
@@ -43,25 +50,41 @@ class WhatIfQuestions(Questions):
         needs the type of an added edge. A graph in which every edge has its opposite, of the same type, stays so: what
         is said of an edge is said of its opposite, too. `directed=True` takes edges just as they are listed, and
         `directed=False` adds the opposites in any graph.
+
+        Of molecules, hydrogens, hybridisation, partial charges and the like follow from elements, charges and bonds:
+        they are derived anew where the changed molecule can be, else made unknown at the changed atoms. What was done
+        stands in the answer; what `changes` says itself is taken as it is, and with `derived=False` so is all else.
         """
         self._require_fitted()
         if not is_single_graph(graph):
             raise InputError(f"what_if compares two versions of one graph, a Data; got {type(graph).__name__}")
         before = self._pack(graph)
-        edited = edit(
-            before[0],
-            self.schema,
-            changes,
-            add_edges,
-            remove_edges,
-            directed=directed,
-            num_edge_types=self.num_edge_types,
+        added, removed = (_listed(edges) for edges in (add_edges, remove_edges))
+        settings: dict[str, Any] = {"directed": directed, "num_edge_types": self.num_edge_types}
+        edited = edit(before[0], self.schema, changes, added, removed, **settings)
+        follows, problem = (
+            self._following(before[0], changes or {}, added or (), removed or ()) if derived else ({}, None)
         )
+        if follows:
+            every = {v: {**follows.get(v, {}), **(changes or {}).get(v, {})} for v in {*follows, *(changes or {})}}
+            edited = edit(before[0], self.schema, every, added, removed, **settings)
         after = self._pack(edited.graph)
         for dataset in (before, after):
             self._check_magnitudes(dataset)
         old, new = (dataset.batch(torch.arange(1)) for dataset in (before, after))
-        return what_if(self.answering, old, new, edited.revalued, edited.rewired, leave_one_out)
+        found = what_if(self.answering, old, new, edited.revalued, edited.rewired, leave_one_out)
+        return replace(found, derived=follows, problem=problem)
+
+    def _following(
+        self, graph: Data, changes: Mapping[int, Mapping[str, Any]], added: Sequence[Any], removed: Sequence[Any]
+    ) -> tuple[dict[int, dict[str, Any]], str | None]:
+        """Entries that follow from changes of a molecule, and why they are unknown, if they are."""
+        if not {"element", "atomic_number"} & {*self.schema.names}:
+            return {}, None
+        from gspn.convert.derived import derive  # only where atoms may be meant
+
+        found = derive(graph, self.schema, changes, added, removed)
+        return found.entries, found.problem
 
     @overload
     def what_if_all(

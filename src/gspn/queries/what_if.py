@@ -7,8 +7,8 @@ scored. How a graph is changed is the business of `graphs.edits` and `graphs.rep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -35,6 +35,10 @@ class WhatIf:
     """[N]"""
     after: Tensor
     """[N]; exactly `before` at vertices that do not hear the change"""
+    derived: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Values that follow from what was changed, by vertex and attribute; None for what became unknown"""
+    problem: str | None = None
+    """Why values became unknown instead of being derived"""
 
     @property
     def change(self) -> Tensor:
@@ -65,6 +69,10 @@ class WhatIf:
             lines.append(f"{v:8}{sides}{change[v].item():+12.4f}{relative[v].item():+12.1%}")
         others = [(changed - len(shown), "more change, by less"), (len(change) - changed, "do not change")]
         lines += [f"{number:8} {what}" for number, what in others if number]
+        if self.derived:
+            count = sum(map(len, self.derived.values()))
+            why = "follow from the changes" if self.problem is None else f"became unknown: {self.problem}"
+            lines.append(f"{count:8} entries at {len(self.derived)} vertices {why}")
         return "\n".join(lines)
 
 
@@ -88,7 +96,7 @@ def what_if(
     affected = _hearing(after, revalued, rewired, model.reach)
     new = old.clone()
     new[affected] = _roots(model, after, affected, leave_one_out).having(scored[1][affected]).log_value()
-    return WhatIf(*(side.to(model.dtype) for side in (old, new)))
+    return WhatIf(old.to(model.dtype), new.to(model.dtype))
 
 
 def _hearing(batch: Batch, revalued: Tensor, rewired: Tensor, reach: int) -> Tensor:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,11 +16,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.attributes import Attribute, Binary, Categorical, Count
+from gspn.convert import valences
 from gspn.errors import InputError
 from gspn.graphs import pack
 from gspn.graphs.edits import edit
 from gspn.queries.scoring import is_cheap
-from gspn.web import valences
 from gspn.web.asked import AddEdge, Edit, RemoveEdge, SetEntry
 from gspn.web.subjects import Subject
 
@@ -81,6 +81,11 @@ class Edits:
         arguments = self.arguments(subject)
         return edit(subject.graph, model.schema, **arguments, num_edge_types=model.num_edge_types).graph
 
+    def following(self, derived: Mapping[int, Mapping[str, Any]]) -> Edits:
+        """With what follows from them."""
+        changes = {v: {**derived.get(v, {}), **self.changes.get(v, {})} for v in {*derived, *self.changes}}
+        return replace(self, changes=changes)
+
     def molecule(self, subject: Subject) -> Any:
         """RDKit's molecule after the edits."""
         return valences.edited(subject.molecule, self.changes, self.added, self.removed)
@@ -93,6 +98,7 @@ def compare(subject: Subject, listed: Sequence[Edit], leave_one_out: bool) -> di
     if leave_one_out:
         _refuse_long(subject, edited, len(edited.x))
     found = model.what_if(subject.graph, **edits.arguments(subject), leave_one_out=leave_one_out)
+    edited = edits.following(found.derived).applied(subject)
     wrong = {} if subject.molecule is None else valences.problems(edits.molecule(subject))
     return {
         "names": list(subject.names),

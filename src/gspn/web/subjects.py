@@ -20,6 +20,7 @@ from torch_geometric.data import Data
 
 from gspn.attributes import Categorical, Schema
 from gspn.columns import shorten
+from gspn.convert import valences
 from gspn.convert.atoms import BOND_TYPES, FEATURES, OGB_SCHEMA, import_rdkit
 from gspn.convert.molecules import from_smiles
 from gspn.convert.tables import from_tables
@@ -28,7 +29,6 @@ from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
 from gspn.policy import settings_for
 from gspn.queries.scoring import is_cheap
-from gspn.web import valences
 from gspn.web.layout import spread
 from gspn.web.limits import Limits
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,17 @@ def regressing_gspn(dataset: GraphDataset, seed: int, *, covariance: str = "shru
     return answers_of(chosen_model(dataset, seed, covariance), dataset)
 
 
-def selected_gspn(dataset: GraphDataset, seed: int, *, effort: policy.Effort = "normal") -> Answers:
-    """What people get who say nothing: the stack that the policy chooses."""
+def selected_gspn(dataset: GraphDataset, seed: int, *, effort: policy.Effort = "normal", edges: bool = True) -> Answers:
+    """What people get who say nothing: the stack that the policy chooses; without `edges` from the rows alone."""
+    if not edges:
+        dataset = _of_rows(dataset)
     return answers_of(policy.select(dataset, effort=effort, seed=seed).stack, dataset)
+
+
+def _of_rows(dataset: GraphDataset) -> GraphDataset:
+    """The same graphs, without their edges."""
+    nowhere = torch.zeros_like(dataset.row_ptr)
+    return replace(dataset, source=dataset.source[:0], row_ptr=nowhere, edge_order=None, edge_type=None)
 
 
 def filled(dataset: GraphDataset, seed: int, *, how: str = "mean", neighbours: bool = False) -> Answers:

@@ -35,13 +35,16 @@ def bin_width(attribute: Attribute, column: Tensor) -> float:
 
 
 def judge(
-    truth: Tensor, attributes: Iterable[Attribute], answers: Iterable[tuple[int, Tensor, Answer]]
+    truth: Tensor,
+    attributes: Iterable[Attribute],
+    answers: Iterable[tuple[int, Tensor, Answer]],
+    alone: Tensor | None = None,
 ) -> dict[str, Any]:
     """Scores of answers for entries of the complete table `truth` [N, d]; entries that have no truth are left out.
 
     rmse, crps, width: deviations; coverage: of central intervals of 90 %; nll: nats per entry of any kind, densities
-    per deviation. rmse and accuracy are means over columns, the others over entries. None where there is nothing to
-    judge.
+    per deviation; costliest: the largest of them. rmse and accuracy are means over columns, the others over entries.
+    Of rows that are `alone` [N] the coverage, once more. None where there is nothing to judge.
     """
     known = tuple(attributes)
     numbers: dict[int, list[dict[str, Tensor]]] = {}
@@ -60,6 +63,8 @@ def judge(
             spread = float(whole[~whole.isnan()].std(correction=0))
             delta = bin_width(attribute, whole)
             found = _of_numbers(x.nan_to_num(0.0), attribute, answer, spread, delta)  # type: ignore[arg-type]
+            if alone is not None:
+                found["alone"] = alone[rows]
             numbers.setdefault(column, []).append({name: score[told] for name, score in found.items()})
     of_numbers = [{name: torch.cat([part[name] for part in parts]) for name in parts[0]} for parts in numbers.values()]
     of_categories = [
@@ -70,15 +75,19 @@ def judge(
         return float(torch.cat([scores[name] for scores in columns]).mean()) if columns else None
 
     pit = torch.cat([scores["pit"] for scores in of_numbers]) if of_numbers else torch.zeros(0)
+    apart = [scores["covered"][scores["alone"]] for scores in of_numbers if alone is not None]
     return {
         "entries": sum(len(scores["nll"]) for scores in [*of_numbers, *of_categories]),
         "rmse": _mean([float(scores["squared"].mean().sqrt()) for scores in of_numbers]),
         "accuracy": _mean([float(scores["hit"].mean()) for scores in of_categories]),
         "nll": pooled([*of_numbers, *of_categories], "nll"),
+        "costliest": max((float(scores["nll"].max()) for scores in [*of_numbers, *of_categories]), default=None),
         "nll of numbers": pooled(of_numbers, "nll"),
         "nll of categories": pooled(of_categories, "nll"),
         "crps": pooled(of_numbers, "crps"),
         "coverage": pooled(of_numbers, "covered"),
+        "coverage alone": _mean(torch.cat(apart).tolist()) if apart else None,
+        "entries alone": sum(map(len, apart)) or None,
         "width": pooled(of_numbers, "width"),
         "pit": torch.histc(pit.double(), BINS, 0.0, 1.0).int().tolist(),
     }

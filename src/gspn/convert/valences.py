@@ -33,9 +33,11 @@ def edited(
     orders = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE, Chem.BondType.ONEANDAHALF)
     copy = Chem.RWMol(molecule)
     for u, v, *_ in removed:
-        copy.RemoveBond(u, v)
-    for u, v, code in added:
+        if copy.GetBondBetweenAtoms(u, v) is not None:  # both directions of a bond may be listed
+            copy.RemoveBond(u, v)
+    for u, v, *kind in added:
         if copy.GetBondBetweenAtoms(u, v) is None and u != v:
+            code = kind[0] if kind and kind[0] is not None else 0
             copy.AddBond(u, v, orders[code] if code < len(orders) else Chem.BondType.ZERO)
     touched = {v: values for v, values in changes.items() if any(name in values for name in (*ELEMENT, CHARGE))}
     for vertex in {*touched, *(end for u, v, *_ in (*added, *removed) for end in (u, v))}:
