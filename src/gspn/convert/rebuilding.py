@@ -1,7 +1,7 @@
 """Molecules back from graphs: what a graph that `from_smiles` made says of atoms and bonds, as an RDKit molecule.
 
 Elements, charges, hydrogens and bonds are rebuilt, so far as the schema has them. Stereochemistry is not, and an atom
-whose element is missing is a dummy.
+whose element is missing is a dummy: there is a molecule for every graph. `derived.molecule_of` says why there is none.
 """
 
 from __future__ import annotations
@@ -13,28 +13,23 @@ from torch_geometric.data import Data
 
 from gspn.attributes import Categorical, Schema
 from gspn.convert.atoms import BOND_TYPES, import_rdkit
+from gspn.convert.valences import CHARGE, ELEMENT
 from gspn.errors import InputError
-
-ELEMENTS = ("element", "atomic_number")
-"""Attributes that name an atom, by symbol or by number."""
 
 
 def rebuild_molecule(graph: Data, schema: Schema) -> Any:
     """An RDKit molecule; where valences or aromaticity make no sense to RDKit, one with rings known and no more."""
     Chem = import_rdkit()
     columns = _Columns(graph, schema)
-    name = next((name for name in ELEMENTS if name in schema.names), None)
+    name = next((name for name in ELEMENT if name in schema.names), None)
     if name is None:
-        raise InputError(f"the schema has no attribute {' or '.join(map(repr, ELEMENTS))}: it describes no molecules")
+        raise InputError(f"the schema has no attribute {' or '.join(map(repr, ELEMENT))}: it describes no molecules")
     made = Chem.RWMol()
-    charges, hydrogens = columns.numbers("formal_charge"), columns.numbers("hydrogens")
+    charges, hydrogens = columns.numbers(CHARGE), columns.numbers("hydrogens")
     radicals = columns.numbers("radical_electrons")
     for row, element in enumerate(columns.values(name)):
         atom = Chem.Atom(element if element is not None and element not in ("other", "misc") else 0)
         atom.SetFormalCharge(charges[row] or 0)
-        if hydrogens[row] is not None:
-            atom.SetNumExplicitHs(hydrogens[row])
-            atom.SetNoImplicit(True)
         atom.SetNumRadicalElectrons(radicals[row] or 0)
         made.AddAtom(atom)
     kinds = [getattr(Chem.BondType, kind.upper()) for kind in BOND_TYPES]
@@ -47,6 +42,11 @@ def rebuild_molecule(graph: Data, schema: Schema) -> Any:
             for atom in (source, target):
                 made.GetAtomWithIdx(atom).SetIsAromatic(True)
             made.GetBondBetweenAtoms(source, target).SetIsAromatic(True)
+    for atom, count in zip(made.GetAtoms(), hydrogens, strict=True):
+        if count is not None:  # those that are vertices are counted, too
+            drawn = sum(other.GetAtomicNum() == 1 for other in atom.GetNeighbors())
+            atom.SetNumExplicitHs(max(count - drawn, 0))
+            atom.SetNoImplicit(True)
     molecule = made.GetMol()
     from rdkit import rdBase
 
