@@ -53,7 +53,7 @@ def fitted_by_scikit_learn(family: str, rows: FloatArray, task: Task, settings: 
     if family == "extra trees":
         arguments: dict[str, Any] = {"n_estimators": trees.FOREST, "min_samples_leaf": settings, "random_state": 0}
         if not task.classes:
-            forest = ExtraTreesRegressor(max_features=1 / 3, **arguments).fit(rows, task.labels)
+            forest = ExtraTreesRegressor(max_features=2, **arguments).fit(rows, task.labels)
             return forest.predict(judged)[:, None]
         shares = ExtraTreesClassifier(max_features="sqrt", **arguments).fit(rows, task.labels).predict_proba(judged)
         logs = np.log(np.maximum(shares, 1e-3))

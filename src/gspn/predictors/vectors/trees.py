@@ -21,6 +21,8 @@ DEPTHS = (4,)
 
 _RATE, _ROWS = 0.05, 0.7
 """What a boosted tree adds, and the share of the rows that it sees."""
+_COLUMNS = 100
+"""That a split of a forest for values looks at, at most: more take long."""
 _LEAST = 1e-3
 """Probability of a class that no tree has seen."""
 
@@ -62,7 +64,7 @@ def forests(rows: FloatArray, task: Task, seed: int, only: Sequence[int] | None 
         grown = (
             ExtraTreesClassifier(max_features="sqrt", **arguments)
             if task.classes
-            else ExtraTreesRegressor(max_features=1 / 3, **arguments)
+            else ExtraTreesRegressor(max_features=max(1, min(rows.shape[1] // 3, _COLUMNS)), **arguments)
         ).fit(rows, task.labels)
         values = [each.tree_.value[:, 0, :] / len(grown.estimators_) for each in grown.estimators_]
         yield least, _flat([each.tree_ for each in grown.estimators_], values, bool(task.classes))
