@@ -77,10 +77,7 @@ class OnRows(Predicting):
         return self
 
     def _outputs(self, dataset: GraphDataset) -> FloatArray:
-        rows = self._rows(dataset)
-        return np.column_stack(
-            [head.outputs(rows, units) for head, units in zip(self.chosen_.heads, self.meaning_.units, strict=True)]
-        )
+        return self.chosen_.outputs(self._rows(dataset), self.meaning_)
 
 
 def check_heads(heads: Sequence[str] | str) -> tuple[str, ...]:

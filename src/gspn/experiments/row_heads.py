@@ -89,9 +89,7 @@ def _judge(run: Run, rows: Mapping[str, Any], parts: Parts) -> Record:
     meaning = outputs_for(parts.target, labels["train"])
     measure, scores = measure_of(parts.target), {}
     for name, _ in parts.judged():
-        outputs = np.column_stack(
-            [one.outputs(rows[name], units) for one, units in zip(chosen.heads, meaning.units, strict=True)]
-        )
+        outputs = chosen.outputs(rows[name], meaning)
         score = meaning.score(outputs, labels[name])
         scores[name] = {measure: score}
         if measure == "mean absolute error":

@@ -132,7 +132,7 @@ class GraphPredictor(Predicting):
         return [vars(one).copy() for one in self.chosen_.tried]
 
     def _of_graphs(self, graphs: Graphs, extra: Any) -> FloatArray:
-        return self._outputs_of(self._standard(graphs, extra))
+        return self.chosen_.outputs(self._standard(graphs, extra), self.meaning_)
 
     def _standard(self, graphs: Graphs, extra: Any) -> FloatArray:
         self._learned()
@@ -140,10 +140,6 @@ class GraphPredictor(Predicting):
 
     def _outputs(self, dataset: GraphDataset) -> FloatArray:
         return self._of_graphs(dataset, None)
-
-    def _outputs_of(self, rows: FloatArray) -> FloatArray:
-        heads = zip(self.chosen_.heads, self.meaning_.units, strict=True)
-        return np.column_stack([head.outputs(rows, units) for head, units in heads])
 
     # What it is made of.
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import FloatArray
 from gspn.errors import InputError
+from gspn.predictors.outputs import Outputs
 from gspn.predictors.vectors.calibration import calibrate, log_probabilities
 from gspn.predictors.vectors.families import FAMILIES
 from gspn.predictors.vectors.linear import Linear
@@ -54,6 +55,11 @@ class Chosen:
     heads: tuple[TargetHead, ...]
     """one a target"""
     tried: tuple[Tried, ...]
+
+    def outputs(self, rows: Any, meaning: Outputs) -> FloatArray:
+        """[n, O] of all targets, one after another."""
+        found = [head.outputs(rows, units) for head, units in zip(self.heads, meaning.units, strict=True)]
+        return np.column_stack(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +162,7 @@ def _choose(data: _Data, families: Sequence[str], monitor: str, refit: bool) -> 
         return _nothing(data), []
     task = units.task(labels[known])
     candidates = list(_candidates(data, families, known, task))
-    best = {}
+    best: dict[str, _Judged] = {}
     for one in candidates:
         if one.family not in best or one.rank(monitor) < best[one.family].rank(monitor):
             best[one.family] = one

@@ -101,4 +101,5 @@ def machines(gram: FloatArray, task: Task, cost: float) -> tuple[NDArray[np.int6
 def squared_distances(one: FloatArray, other: FloatArray) -> FloatArray:
     """[n, m] between rows [n, F] and [m, F]."""
     found = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * (one @ other.T)
-    return np.maximum(found, 0.0)
+    positive: FloatArray = np.maximum(found, 0.0)
+    return positive

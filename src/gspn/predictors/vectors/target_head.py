@@ -91,8 +91,8 @@ class TargetHead:
             return logs[:, 1:] - logs[:, :1]
         values = self.values(rows)
         if isinstance(attribute, Count):
-            return (np.log(np.maximum(values, _LEAST_COUNT)) - units[0])[:, None]
-        found: FloatArray = ((values - units[0]) / units[1])[:, None]
+            values = np.log(np.maximum(values, _LEAST_COUNT))
+        found: FloatArray = ((values - units[0]) / units[1])[:, None]  # the scale of counts is 1
         return found
 
     def _mean(self, rows: FloatArray) -> FloatArray:
