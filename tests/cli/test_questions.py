@@ -33,11 +33,22 @@ def test_fit_says_what_it_made(run: Run, files: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"m"}
 
 
-@pytest.mark.parametrize("source", ["graphs.pt", "molecules"])
-def test_fit_reads_saved_data_and_named_datasets(run: Run, files: Path, tmp_path: Path, source: str) -> None:
-    given = files / source if source.endswith(".pt") else source
-    features = [] if source.endswith(".pt") else ["--features", "element", "--option", "target=rings"]
-    run("fit", given, *features, "-o", tmp_path / "m", "--layers", "1", "--states", "2", "--epochs", "1", "--quiet")
+def test_fit_reads_named_datasets(run: Run, tmp_path: Path) -> None:
+    features = ("--features", "element", "--option", "target=rings")
+    run(
+        "fit",
+        "molecules",
+        *features,
+        "-o",
+        tmp_path / "m",
+        "--layers",
+        "1",
+        "--states",
+        "2",
+        "--epochs",
+        "1",
+        "--quiet",
+    )
     assert gspn.load(tmp_path / "m", gspn.GSPN).num_states == 2
 
 

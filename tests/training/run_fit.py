@@ -18,10 +18,9 @@ from typing import Any
 
 from small_graphs import EVERY_KIND, draw_graphs
 
-from gspn import GSPN
+from gspn import GSPN, files
 from gspn.hierarchy import Hierarchy
 from gspn.models import fitting as model_module
-from gspn.training import files
 
 MOMENTS: dict[str, tuple[Any, str]] = {
     "initialisation": (Hierarchy, "initialise"),

@@ -20,7 +20,7 @@ import pytest
 from safetensors import safe_open
 
 import gspn
-from gspn.training.files import PARTIAL
+from gspn.files import PARTIAL
 
 SCRIPT = Path(__file__).with_name("run_fit.py")
 

@@ -11,6 +11,7 @@ from gspn.cli import options
 from gspn.cli.screen import Screen
 
 
+@options.bundled
 def fit(
     source: options.Source,
     edges: options.Edges = None,
@@ -20,7 +21,7 @@ def fit(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            help="Learn to predict this: a column of vertices or molecules, a dataset's target, y of saved PyG data "
+            help="Learn to predict this: a column of vertices or molecules, a dataset's target "
             "(several times for several).",
             show_default=False,
         ),
@@ -29,16 +30,9 @@ def fit(
         Path | None, typer.Option(help="Table with the targets of graphs, if SOURCE is a table.", show_default=False)
     ] = None,
     types: options.Types = None,
-    id: options.Id = None,
-    graph: options.Graph = None,
-    ends: options.Ends = None,
-    edge_type: options.EdgeType = None,
-    directed: options.Directed = None,
-    parallel: options.Parallel = None,
-    ignore: options.Ignore = None,
-    smiles: options.Smiles = None,
+    *,
+    forms: options.Forms,
     features: options.Features = None,
-    option: options.DatasetOptions = None,
     end_to_end: Annotated[
         bool,
         typer.Option(
@@ -68,8 +62,7 @@ def fit(
         typer.Option(help="File in which the run is kept, and from which it goes on.", rich_help_panel="Training"),
     ] = None,
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    printing: options.Printing,
 ) -> None:
     """Train a model without labels, or with --target one that predicts, and save it as a folder.
 
@@ -80,26 +73,28 @@ def fit(
 
     Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
+    screen = printing.screen()
     import time
 
-    from gspn.cli.inputs import Reading, parse_types, read_graphs
+    from gspn.cli.inputs import Wanted, read_graphs
     from gspn.cli.outputs import check_folder, save_model
     from gspn.cli.predictors import fit_predictor, predicts_graphs, show_predictor
+    from gspn.cli.reading import Reading, parse_types
     from gspn.cli.training import show_graphs, show_training, train
     from gspn.policy import settings_for
 
     check_folder(output, force)
-    said = Reading.of(
-        id=id, graph=graph, ends=ends, edge_type=edge_type, directed=directed, parallel=parallel, ignore=ignore,
-        smiles=smiles, features=features, options=option,
-    )  # fmt: skip
-    graphs = read_graphs(
-        source, edges, said, types=parse_types(types), labels=target or (), labels_file=targets,
+    kinds = parse_types(types)
+    wanted = Wanted(
+        Reading.of(**vars(forms), features=features),
+        types=kinds,
+        labels=target or (),
+        labels_file=targets,
         progress=screen.progress,
-    )  # fmt: skip
+    )
+    graphs = read_graphs(source, edges, wanted)
     dataset = graphs.dataset
-    show_graphs(screen, dataset, said=None if edges is None else parse_types(types))
+    show_graphs(screen, dataset, said=None if edges is None else kinds)
     said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed}
     if target and not end_to_end and predicts_graphs(dataset):
         predictor = fit_predictor(dataset, screen, checkpoint, said_of_model | {"objective": objective})

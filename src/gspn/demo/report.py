@@ -16,13 +16,13 @@ from gspn.demo.replacing import FOLLOWS, NEW, OLD
 from gspn.demo.rows import rows_of
 from gspn.demo.story import HIDDEN, Story
 from gspn.experiments.page import inline_svg
+from gspn.files import replace_file
 from gspn.plots.calibration import calibration
 from gspn.plots.charts import bars
 from gspn.plots.files import save_figure, svg_text
 from gspn.plots.imputed import observed_against_imputed
 from gspn.plots.molecules import draw_molecules
 from gspn.plots.training import training_curves
-from gspn.training.files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

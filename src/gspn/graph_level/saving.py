@@ -23,6 +23,7 @@ from gspn.baselines.attribute_columns import AttributeColumns
 from gspn.baselines.features import Features
 from gspn.baselines.subtrees import Subtrees
 from gspn.errors import CheckpointError, GSPNError, InputError
+from gspn.files import read_tensors, replace_file, sync_folder, tensor_bytes
 from gspn.graph_level.features import GraphFeatures, Learned
 from gspn.models.gspn import GSPN
 from gspn.models.loading import load as load_model
@@ -35,7 +36,6 @@ from gspn.predictors.vectors.support import Support
 from gspn.predictors.vectors.target_head import Part, TargetHead, Units
 from gspn.predictors.vectors.trees import Trees
 from gspn.targets import target_schema
-from gspn.training.files import read_tensors, replace_file, sync_folder, tensor_bytes
 
 if TYPE_CHECKING:
     from gspn.graph_level.predicting import GraphPredictor

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gspn.graphs.batch import Batch
-from gspn.graphs.draws import keyed_uniform
+from gspn.random_streams import keyed_uniform
 
 FIXED = -1
 """The "epoch" of masks that stay the same in every epoch: those of validation."""

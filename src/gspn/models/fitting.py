@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from gspn.errors import InputError
+from gspn.files import digest
 from gspn.graphs import GraphDataset
-from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for, with_prior
 from gspn.models import saving
@@ -33,6 +33,7 @@ from gspn.models.judging import Judge, as_judge, asked
 from gspn.models.questions import Graphs
 from gspn.queries.likelihood import leave_one_out_nll
 from gspn.queries.scoring import is_cheap, training_scores
+from gspn.random_streams import keyed_generator
 from gspn.training import (
     Checkpoint,
     Epochs,
@@ -45,7 +46,6 @@ from gspn.training import (
     mean_loss,
     train_by_epochs,
 )
-from gspn.training.files import digest
 
 _log = logging.getLogger(__name__)
 

@@ -148,6 +148,11 @@ def loss_of_columns(dataset: GraphDataset, *, effort: Effort = "normal", seed: i
     return -float(contest.scores[0].mean()) if contest.scores else math.nan
 
 
+def columns_alone(dataset: GraphDataset, seed: int) -> GSPN:
+    """A model in which every column stands by itself, as a yardstick for others: one state learns nothing else."""
+    return fitted(dataset, by_columns(dataset, seed), 1)
+
+
 def _unjudged(dataset: GraphDataset, effort: Effort, seed: int) -> Selection:
     """Where there is too little to hold anything out: the simplest candidates, all with the same weight."""
     known = [one for one in without_edges(dataset, effort, seed) if one.num_states <= 4]

@@ -23,11 +23,17 @@ def fill(model: Answering, batch: Batch, how: str, generator: torch.Generator | 
     "mean": the mean of continuous ones (the paper's formula) and the mode of the rest; "mode": the mode of each entry;
     "sample": a draw, joint within a vertex.
     """
+    rows = (~batch.observed).any(1).nonzero().squeeze(1)
+    return filled(gaps_of(model, batch, rows), batch, rows, how, generator)
+
+
+def filled(given: Roots, batch: Batch, rows: Tensor, how: str, generator: torch.Generator | None = None) -> Tensor:
+    """The same from what is known of the vertices `rows`, which have all the gaps."""
+    x, missing = batch.x.clone(), ~batch.observed[rows]
     if how == "sample":
-        return sample_missing(model, batch, 1, generator)[0]
-    x, missing = batch.x.clone(), ~batch.observed
-    rows = missing.any(1).nonzero().squeeze(1)
-    for column, gaps, found in distributions(gaps_of(model, batch, rows), missing[rows]):
+        x[rows] = draw_many(given, missing, 1, generator)[0]
+        return x
+    for column, gaps, found in distributions(given, missing):
         by_mean = how == "mean" and isinstance(found, Mixture) and found.attribute.kind == "continuous"
         x[rows[gaps], column] = (found.mean if by_mean else found.mode).double()
     return x
