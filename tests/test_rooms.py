@@ -31,6 +31,7 @@ ROOMS = (
     ("imputation",),
     ("predictors",),
     ("baselines",),
+    ("graph_level",),
     ("testing",),
     ("plots",),
     ("benchmarks",),

@@ -33,13 +33,23 @@ def fit(
     *,
     forms: options.Forms,
     features: options.Features = None,
-    objective: Annotated[
-        str,
+    end_to_end: Annotated[
+        bool,
         typer.Option(
-            help="masked (for questions and gaps), pseudo (the paper's) or leave_one_out.",
+            "--end-to-end",
+            help="Targets of graphs inside the circuit, in place of a head on features of graphs.",
             rich_help_panel="Training",
         ),
-    ] = "masked",
+    ] = False,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="masked (for questions and gaps: the default), pseudo (the paper's; the default below a head) or "
+            "leave_one_out.",
+            rich_help_panel="Training",
+            show_default=False,
+        ),
+    ] = None,
     layers: options.Layers = None,
     states: options.States = None,
     epochs: options.Epochs = None,
@@ -56,6 +66,8 @@ def fit(
 ) -> None:
     """Train a model without labels, or with --target one that predicts, and save it as a folder.
 
+    Targets of graphs: the model learns without labels, and of several heads on its features the best one is taken.
+
     From 100 graphs on a tenth is held out, and training ends when these get no better; of fewer graphs, without
     --target, a tenth of the entries.
 
@@ -66,6 +78,7 @@ def fit(
 
     from gspn.cli.inputs import Wanted, read_graphs
     from gspn.cli.outputs import check_folder, save_model
+    from gspn.cli.predictors import fit_predictor, predicts_graphs, show_predictor
     from gspn.cli.reading import Reading, parse_types
     from gspn.cli.training import show_graphs, show_training, train
     from gspn.policy import settings_for
@@ -82,9 +95,13 @@ def fit(
     graphs = read_graphs(source, edges, wanted)
     dataset = graphs.dataset
     show_graphs(screen, dataset, said=None if edges is None else kinds)
-    settings = settings_for(
-        dataset, num_layers=layers, num_states=states, epochs=epochs, objective=objective, lr=lr, seed=seed
-    )
+    said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed}
+    if target and not end_to_end and predicts_graphs(dataset):
+        predictor = fit_predictor(dataset, screen, checkpoint, said_of_model | {"objective": objective})
+        save_model(predictor, graphs.reading, output)
+        show_predictor(screen, predictor, dataset, list(target), output)
+        return
+    settings = settings_for(dataset, objective=objective or "masked", **said_of_model)
     model = _model(dataset, settings, bool(target))
     start = time.perf_counter()
     of_columns = train(model, dataset, screen, checkpoint)

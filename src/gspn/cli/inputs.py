@@ -63,13 +63,26 @@ class Wanted:
 
 
 def model_and_graphs(
-    model: Path, source: str, edges: Path | None, said: Any, *, labels_file: Path | None = None, progress: bool
+    model: Path,
+    source: str,
+    edges: Path | None,
+    said: Any,
+    *,
+    labels_file: Path | None = None,
+    predicts: bool = False,
+    progress: bool,
 ) -> tuple[GSPN | Stack, Graphs]:
-    """A saved model and the graphs to ask it about; `said` is what the command line says of columns."""
-    from gspn.models.loading import load
+    """A saved model and the graphs to ask it about; `said` is what the command line says of columns.
+
+    Who `predicts` graphs by a head on their features knows nothing else.
+    """
+    from gspn.graph_level.loading import load
+    from gspn.graph_level.predicting import GraphPredictor
     from gspn.targets import target_schema
 
     fitted = load(model)
+    if isinstance(fitted, GraphPredictor) and not predicts:
+        raise InputError(f"{model} predicts whole graphs and answers nothing else; gspn fit without --target does")
     target = getattr(fitted, "target", None)
     labels = () if target is None else target_schema(target).names
     reading = Reading.of(Reading.beside(model), **vars(said))

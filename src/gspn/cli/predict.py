@@ -38,11 +38,12 @@ def predict(
     from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
     from gspn.errors import InputError
-    from gspn.models.supervised import SupervisedGSPN
 
     check_file(output, force)
-    fitted, graphs = model_and_graphs(model, source, edges, forms, labels_file=targets, progress=screen.progress)
-    if not isinstance(fitted, SupervisedGSPN):
+    fitted, graphs = model_and_graphs(
+        model, source, edges, forms, labels_file=targets, predicts=True, progress=screen.progress
+    )
+    if not hasattr(fitted, "predictive"):
         raise InputError(f"{model} was trained without a target; gspn fit --target makes a model that predicts")
     table = _predictions(fitted, graphs.dataset)
     score = None if graphs.dataset.y is None else fitted.score(graphs.dataset)

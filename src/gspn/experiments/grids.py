@@ -16,7 +16,8 @@
     settings = { num_layers = 1 }
     search = { num_states = [5, 20] }     # all combinations; "none" is Python's None
 
-Models that embed have `head` and `head_search` as well. Unknown keys are refused.
+Models that embed have `head` and `head_search` as well: arguments of DeepSets, or with `heads` (names of families)
+those of heads on rows of graphs (`experiments.row_heads`). Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -367,12 +368,16 @@ def _check_asked(grid: Grid, where: str) -> None:
 
 def _check_head(head: Mapping[str, Any]) -> None:
     from gspn.attributes import Binary
+    from gspn.experiments.row_heads import check_row_head, is_row_head
     from gspn.predictors import DeepSets
 
     if "seed" in head:
         raise InputError("head: the seed is that of the run")
     try:
-        DeepSets(Binary("any"), **head)
+        if is_row_head(head):
+            check_row_head(head)
+        else:
+            DeepSets(Binary("any"), **head)
     except (InputError, TypeError) as error:
         raise InputError(f"head: {error}") from error
 
