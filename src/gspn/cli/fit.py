@@ -25,6 +25,14 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            help='What has the target: "vertex", where known labels of others are used to predict one, or "graph" '
+            "(default: as the source has it).",
+            show_default=False,
+        ),
+    ] = None,
     targets: Annotated[
         Path | None, typer.Option(help="Table with the targets of graphs, if SOURCE is a table.", show_default=False)
     ] = None,
@@ -66,7 +74,10 @@ def fit(
     From 100 graphs on a tenth is held out, and training ends when these get no better; of fewer graphs, without
     --target, a tenth of the entries.
 
-    Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model
+    Where vertices have the target, gaps in its column are what is to be predicted, and known values are evidence.
+
+    Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model; gspn fit papers.csv
+    --edges cites.csv --target topic --level vertex -o topics
     """
     screen = Screen(as_json=as_json, quiet=quiet)
     import time
@@ -90,7 +101,7 @@ def fit(
     settings = settings_for(
         dataset, num_layers=layers, num_states=states, epochs=epochs, objective=objective, lr=lr, seed=seed
     )
-    model = _model(dataset, settings, bool(target))
+    model = _model(dataset, settings, bool(target), level)
     start = time.perf_counter()
     of_columns = train(model, dataset, screen, checkpoint)
     seconds = time.perf_counter() - start
@@ -125,10 +136,18 @@ def _show(screen: Screen, model: Any, dataset: Any, target: list[str], output: P
     )
 
 
-def _model(dataset: Any, settings: dict[str, Any], supervised: bool) -> Any:
+def _model(dataset: Any, settings: dict[str, Any], supervised: bool, level: str | None) -> Any:
+    from gspn.errors import InputError
+    from gspn.models.arguments import check_choice
     from gspn.models.gspn import GSPN
     from gspn.models.supervised import SupervisedGSPN
 
+    check_choice("--level", level, (None, "graph", "vertex"))
     if not supervised:
+        if level is not None:
+            raise InputError("--level says what has the target; --target names one")
         return GSPN(dataset.schema, **settings)
-    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, **settings)
+    if level is not None and level != dataset.target_level:
+        raise InputError(f"--level {level}: but there is one target a {dataset.target_level} in the source")
+    labels = "evidence" if dataset.target_level == "vertex" else "targets"
+    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, labels=labels, **settings)
