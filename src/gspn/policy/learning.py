@@ -104,8 +104,8 @@ def fitting(
 def hold_out(model: GSPN, dataset: GraphDataset) -> tuple[GraphDataset, GraphDataset | HeldOutEntries | None]:
     """What to learn from, and what to stop by: a tenth of many graphs, a tenth of the entries of few, or nothing.
 
-    A model with targets is judged by these, so it has no entries held out; where labels are evidence it holds out labels
-    itself, beside those that it may see.
+    A model with targets is judged by these, so it has no entries held out; where labels are evidence it holds out some
+    of them itself.
     """
     if isinstance(model, SupervisedGSPN) and model.labels == "evidence":
         return dataset, None
