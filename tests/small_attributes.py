@@ -50,4 +50,4 @@ def raises(message: str, call: Callable[..., object], *arguments: Any, **named: 
     """The call fails with exactly this message."""
     with pytest.raises(InputError) as caught:
         call(*arguments, **named)
-    assert str(caught.value) == message
+    assert caught.value.told == message

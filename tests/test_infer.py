@@ -222,8 +222,8 @@ X = torch.zeros(2, 1)
 SOURCES = (
     "a schema can be inferred from a mapping, a DataFrame, an array, a tensor, or graphs of NetworkX or torch_geometric"
 )
-EMPTY = "every value is missing, so its kind cannot be inferred; override it with an attribute"
-TYPO = "is no number, but most values are; mend it, or pass overrides={'a': 'categorical'} if it is meant"
+EMPTY = "every value is missing, so its kind cannot be inferred; leave it out, or say what it is"
+TYPO = "is no number, but most values are; mend it, or keep it as a category"
 HETERO = HeteroData()
 HETERO["atom"].x = X
 

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gspn"
 
 # From the top of the house down; names on one line share a room.
 ROOMS = (
-    ("errors", "compiling"),
+    ("errors", "compiling", "files", "locks", "random_streams"),
     ("columns", "attributes", "atoms", "infer", "targets", "scores"),
     ("graphs",),
     ("convert",),
@@ -31,6 +31,7 @@ ROOMS = (
     ("imputation",),
     ("predictors",),
     ("baselines",),
+    ("graph_level",),
     ("testing",),
     ("plots",),
     ("benchmarks",),

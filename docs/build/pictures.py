@@ -166,6 +166,7 @@ _ROOMS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("imputation", "tables, PyG"),
             ("predictors", "on embeddings"),
             ("baselines", "for comparison"),
+            ("graph_level", "whole graphs"),
             ("plots", "every figure"),
             ("benchmarks", "times, memory"),
             ("experiments", "grids, reports"),
@@ -185,7 +186,7 @@ def architecture() -> str:
     parts += [text(310, 40, "the way of the data", 17, INK, "start", "font-weight='600'")]
     parts += _rooms(44, 64, 236)
     parts += _reading(64) + _densities(196) + _levels(338) + _results(582) + _seams(786)
-    return svg(1200, 872, "The rooms of the library, the way of the data through them, and the seams", parts)
+    return svg(1200, 888, "The rooms of the library, the way of the data through them, and the seams", parts)
 
 
 def _rooms(x: float, y: float, width: float) -> list[str]:

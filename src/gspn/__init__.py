@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from gspn.convert.networkx import from_networkx, to_networkx
     from gspn.convert.tables import from_tables
     from gspn.errors import GSPNError
+    from gspn.graph_level.features import GraphFeatures
+    from gspn.graph_level.loading import load
+    from gspn.graph_level.predicting import GraphClassifier, GraphRegressor
     from gspn.graphs import GraphDataset, pack
     from gspn.graphs.stored import StoredGraph, store_graph
     from gspn.hierarchy.aggregation import register_aggregation
     from gspn.imputation import Impute, TableImputer
     from gspn.models.gspn import GSPN
-    from gspn.models.loading import load
     from gspn.models.shards import Shards
     from gspn.models.stack import Stack
     from gspn.models.supervised import SupervisedGSPN
@@ -37,7 +39,10 @@ _HOMES = {
     "DeepSets": "gspn.predictors",
     "GSPN": "gspn.models.gspn",
     "GSPNError": "gspn.errors",
+    "GraphClassifier": "gspn.graph_level.predicting",
     "GraphDataset": "gspn.graphs",
+    "GraphFeatures": "gspn.graph_level.features",
+    "GraphRegressor": "gspn.graph_level.predicting",
     "Impute": "gspn.imputation",
     "Schema": "gspn.attributes",
     "Shards": "gspn.models.shards",
@@ -52,7 +57,7 @@ _HOMES = {
     "from_smiles": "gspn.convert.molecules",
     "from_tables": "gspn.convert.tables",
     "graph_table": "gspn.convert.frames",
-    "load": "gspn.models.loading",
+    "load": "gspn.graph_level.loading",
     "pack": "gspn.graphs",
     "register_aggregation": "gspn.hierarchy.aggregation",
     "store_graph": "gspn.graphs.stored",
@@ -70,7 +75,10 @@ __all__ = [
     "Count",
     "DeepSets",
     "GSPNError",
+    "GraphClassifier",
     "GraphDataset",
+    "GraphFeatures",
+    "GraphRegressor",
     "Impute",
     "Schema",
     "Shards",

@@ -7,9 +7,25 @@ differently, and each also is the builtin exception that people already catch fo
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 DAMAGE = (OSError, EOFError, zlib.error)
 """What reading a file raises that is absent, cut short or damaged, gzipped or plain; it becomes an InputError."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """An argument that mends what is wrong. The command line, which has other names for them, words it in its own."""
+
+    argument: str
+    purpose: str = "with the right name"
+    value: Any = ...
+    """`...` where only the caller knows it"""
+
+    def __str__(self) -> str:
+        return f"{self.argument}={'' if self.value is ... else repr(self.value)} {self.purpose}"
 
 
 class GSPNError(Exception):
@@ -19,14 +35,22 @@ class GSPNError(Exception):
 class InputError(GSPNError, ValueError):
     """A value, graph, schema, setting or file that cannot be used as given.
 
-    Where one value of an attribute is to blame, `attribute` and `row` say which; the text then begins with them, and
-    `reason` is the rest of it.
+    Where an attribute, or one value of it, is to blame, `attribute` and `row` say which. The message is the place, the
+    `reason` and the `advice`; `told` is the message without the advice.
     """
 
-    def __init__(self, reason: object = "", *, attribute: str | None = None, row: int | None = None) -> None:
-        self.reason, self.attribute, self.row = str(reason), attribute, row
+    def __init__(
+        self,
+        reason: object = "",
+        *,
+        attribute: str | None = None,
+        row: int | None = None,
+        advice: Sequence[Advice] = (),
+    ) -> None:
+        self.reason, self.attribute, self.row, self.advice = str(reason), attribute, row, tuple(advice)
         place = "" if attribute is None else f"attribute {attribute!r}{'' if row is None else f', row {row}'}: "
-        super().__init__(f"{place}{reason}")
+        self.told = f"{place}{reason}"
+        super().__init__(f"{self.told}; pass {', or '.join(map(str, self.advice))}" if self.advice else self.told)
 
 
 class CircuitError(InputError):

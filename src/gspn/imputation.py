@@ -25,15 +25,13 @@ from gspn.circuits.given import distributions
 from gspn.columns import shorten
 from gspn.convert.files import Table, import_pandas
 from gspn.convert.foreign import DataFrame
-from gspn.convert.ids import Vertices
 from gspn.convert.tables import from_tables
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import GraphDataset
 from gspn.models.arguments import check_choice
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
-from gspn.queries.chunks import chunk_size
-from gspn.queries.missing import HOW, gaps_of
+from gspn.queries.missing import HOW, filled
 
 _SPREAD = ("std", "probability", "low", "high")
 
@@ -43,8 +41,8 @@ _Given = TypeVar("_Given", bound=Data | Batch)
 class Impute(BaseTransform):
     """PyG transform that fills the missing entries (NaN) of `x` and leaves everything else as it is.
 
-    Works on a Data, a PyG Batch and a list of graphs. `how` is as in `GSPN.impute`: "mean" (the mean of continuous
-    attributes, the mode of the others), "mode" or "sample", which draws from `generator` and differs at every call.
+    Works on a Data, a PyG Batch and a list of graphs. `how` is as in `GSPN.impute`; "sample" draws from `generator` and
+    differs at every call.
     """
 
     def __init__(self, model: GSPN | Stack, how: str = "mean", generator: torch.Generator | None = None) -> None:
@@ -110,7 +108,8 @@ class TableImputer(BaseEstimator):
     Parameters
     ----------
     how:
-        What is filled in: "mean" (the mean of continuous attributes, the mode of the others), "mode" or "sample".
+        What is filled in: "closest" (what errs least on average: the mean of numbers, of counts and other whole numbers
+        rounded, and the likeliest category), "mean" (the same, but the likeliest count), "median", "mode" or "sample".
     level:
         Probability of the intervals in the table of spreads.
     effort:
@@ -146,7 +145,7 @@ class TableImputer(BaseEstimator):
         directed: bool | str = False,
         parallel: bool = False,
         ignore: str | Sequence[str] = (),
-        how: str = "mean",
+        how: str = "closest",
         level: float = 0.9,
         effort: policy.Effort = "normal",
         num_layers: int | None = None,
@@ -254,20 +253,17 @@ class TableImputer(BaseEstimator):
         self._check()
         _refuse_other_than_frames(nodes)
         dataset = self._read(nodes, edges, self.schema_, None, self.edge_types_, self._present(nodes, edges))
-        generator = torch.Generator().manual_seed(self.seed)
-        x = torch.cat([graph.x for graph in self.model_.impute(dataset, self.how, generator)])
-        gaps = torch.isnan(dataset.entries())
-        # The dataset has the rows graph by graph.
-        rows = np.argsort(Vertices.of(Table(nodes, "nodes"), self.id, self.graph).graph, kind="stable")
-        completed = nodes.copy()
-        for column, attribute in enumerate(self.schema_):
-            where = gaps[:, column].numpy()
-            if where.any():
-                values = attribute.decode(x[where, column])
-                if attribute.name in self.whole_numbers_:
-                    values = [round(value) for value in values]
-                completed[attribute.name] = _with_values(nodes[attribute.name], rows[where], values, attribute)
-        return (completed, self._spread(completed, dataset, x, rows)) if return_spread else completed
+        completed, spread = complete(
+            self.model_,
+            Table(nodes, "nodes"),
+            dataset,
+            graph=self.graph,
+            how=self.how,
+            level=self.level if return_spread else None,
+            seed=self.seed,
+            whole=self.whole_numbers_,
+        )
+        return completed if spread is None else (completed, spread)
 
     @overload
     def fit_transform(
@@ -340,21 +336,6 @@ class TableImputer(BaseEstimator):
             parallel=self.parallel,
         )
 
-    def _spread(self, completed: Any, dataset: GraphDataset, x: Tensor, rows: NDArray[np.int64]) -> Any:
-        """One row a filled entry, in the order of the table's rows and the schema's attributes."""
-        gaps = torch.isnan(dataset.entries()).numpy()
-        spread = _spreads(self.model_, dataset, x, self.level)
-        entries = np.argwhere(gaps)
-        entries = entries[np.lexsort((entries[:, 1], rows[entries[:, 0]]))]
-        place = rows[entries[:, 0]]
-        names = [self.schema_.names[column] for column in entries[:, 1]]
-        columns = {name: completed[name].tolist() for name in self.schema_.names}
-        values = np.fromiter((columns[name][row] for row, name in zip(place, names, strict=True)), object, len(place))
-        found = {name: spread[name][tuple(entries.T)] for name in (*_SPREAD, "likely")}
-        return import_pandas().DataFrame(
-            {"row": place, "attribute": names, "value": values, **found}, index=completed.index.take(place)
-        )
-
 
 def whole_numbers(dataset: GraphDataset) -> tuple[str, ...]:
     """The continuous attributes whose observed entries are whole numbers, all of them.
@@ -368,18 +349,65 @@ def whole_numbers(dataset: GraphDataset) -> tuple[str, ...]:
     )
 
 
-def _spreads(model: GSPN | Stack, dataset: GraphDataset, x: Tensor, level: float) -> dict[str, NDArray[Any]]:
-    """[N, d] of every filled entry of x [N, d] the standard deviation, probability and interval, NaN for none, and
-    the likely values, None for none."""
+def complete(
+    model: GSPN | Stack,
+    nodes: Table,
+    dataset: GraphDataset,
+    *,
+    graph: str | None = None,
+    how: str = "closest",
+    level: float | None = None,
+    seed: int = 0,
+    whole: Sequence[str] = (),
+) -> tuple[DataFrame, DataFrame | None]:
+    """A table of vertices without gaps, and with a `level` also the spread of what was filled in (see `transform`).
+
+    `dataset` is what was read from the table, and `graph` the column that tells its graphs apart.
+    """
+    # The dataset has the rows graph by graph.
+    groups = None if graph is None else import_pandas().factorize(nodes.column(graph, "graph"))[0]
+    rows = np.arange(len(nodes.frame)) if groups is None else np.argsort(groups, kind="stable")
+    gaps = torch.isnan(dataset.entries()).numpy()
+    x, spread = _answers(model, dataset, how, level, torch.Generator().manual_seed(seed))
+    completed = nodes.frame.copy()
+    for column, attribute in enumerate(model.schema):
+        where = gaps[:, column]
+        if where.any():
+            values = attribute.decode(x[where, column])
+            if attribute.name in whole:
+                values = [round(value) for value in values]
+            completed[attribute.name] = _with_values(nodes.frame[attribute.name], rows[where], values, attribute)
+    if level is None:
+        return completed, None
+    # One row a filled entry, in the order of the table's rows and the schema's attributes.
+    entries = np.argwhere(gaps)
+    entries = entries[np.lexsort((entries[:, 1], rows[entries[:, 0]]))]
+    place = rows[entries[:, 0]]
+    names = [model.schema.names[column] for column in entries[:, 1]]
+    columns = {name: completed[name].tolist() for name in model.schema.names}
+    filled_in = np.fromiter((columns[name][row] for row, name in zip(place, names, strict=True)), object, len(place))
+    found = {name: spread[name][tuple(entries.T)] for name in (*_SPREAD, "likely")}
+    return completed, import_pandas().DataFrame(
+        {"row": place, "attribute": names, "value": filled_in, **found}, index=completed.index.take(place)
+    )
+
+
+def _answers(
+    model: GSPN | Stack, dataset: GraphDataset, how: str, level: float | None, generator: torch.Generator
+) -> tuple[Tensor, dict[str, NDArray[Any]]]:
+    """[N, d] the filled entries, and with a `level` [N, d] of each the standard deviation, probability and interval,
+    NaN for none, and the likely values, None for none."""
+    x = dataset.entries().clone()
     found: dict[str, NDArray[Any]] = {name: np.full(x.shape, np.nan) for name in _SPREAD}
     found["likely"] = np.full(x.shape, None, dtype=object)
     first = 0
-    for batch in dataset.chunks(chunk_size(model.answering)):
-        missing = ~batch.observed
-        vertices = missing.any(1).nonzero().squeeze(1)
-        given = gaps_of(model.answering, batch, vertices)
-        for column, gaps, distribution in distributions(given, missing[vertices]):
-            row = (first + vertices[gaps]).numpy()
+    for batch, vertices, given in model.gaps(dataset):
+        x[first : first + batch.num_vertices] = filled(given, batch, vertices, how, generator)
+        first += batch.num_vertices
+        if level is None:
+            continue
+        for column, gaps, distribution in distributions(given, ~batch.observed[vertices]):
+            row = (first - batch.num_vertices + vertices[gaps]).numpy()
             if distribution.attribute.kind != "continuous":
                 found["probability"][row, column] = distribution.log_prob(x[row, column]).exp()
             if isinstance(distribution, Probabilities):
@@ -388,8 +416,7 @@ def _spreads(model: GSPN | Stack, dataset: GraphDataset, x: Tensor, level: float
             else:
                 found["std"][row, column] = distribution.variance.sqrt()
                 found["low"][row, column], found["high"][row, column] = distribution.interval(level).T
-        first += batch.num_vertices
-    return found
+    return x, found
 
 
 def _likely(distribution: Probabilities, level: float) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import KINDS, Attribute, Binary, Categorical, Continuous, Count, Schema, from_json
 from gspn.columns import enumerate_briefly, is_missing, is_number, read_column, shorten, tensor_to_array
-from gspn.errors import InputError
+from gspn.errors import Advice, InputError
 
 _log = logging.getLogger(__name__)
 
@@ -41,13 +41,13 @@ def infer_schema(
     source: Any,
     overrides: Mapping[str, Attribute | str] | None,
     named: Mapping[str, Attribute | str],
-    advice: str = "pass overrides={{{name!r}: 'categorical'}}",
+    advice: Advice | None = None,
     classes: bool = False,
 ) -> Schema:
     """See `Schema.infer`; `overrides` and `named` mean the same and may not contradict each other.
 
-    `advice` tells how the caller's users keep text among numbers, if they mean it. `classes` says that few whole
-    numbers are classes to be told apart, as those of targets are, whatever the source.
+    `advice` tells how the caller's users keep text among numbers; without it, by overrides. `classes` says that few
+    whole numbers are classes to be told apart, as those of targets are, whatever the source.
     """
     columns = _read(source)
     if not columns.values:
@@ -164,7 +164,7 @@ def _split(array: NDArray[Any], what: str) -> dict[str, Any]:
 
 
 def _choose(
-    name: str, values: Any, coded: bool, override: Attribute | str | None, advice: str, classes: bool
+    name: str, values: Any, coded: bool, override: Attribute | str | None, advice: Advice | None, classes: bool
 ) -> tuple[Attribute, str]:
     """The attribute for a column and the reason in a word or two."""
     if isinstance(override, Attribute):
@@ -180,7 +180,9 @@ def _choose(
     distinct = _distinct(name, column)
     if not distinct:
         raise InputError(
-            f"attribute {name!r}: every value is missing, so its kind cannot be inferred; override it with an attribute"
+            "every value is missing, so its kind cannot be inferred; leave it out, or say what it is",
+            attribute=name,
+            advice=[Advice("overrides", "with its kind", {name: "continuous"})],
         )
     if not all(map(is_number, distinct)):
         if override is None:
@@ -195,7 +197,7 @@ def _choose(
 
 
 def _refuse_text_among_numbers(
-    name: str, column: NDArray[Any] | list[Any], distinct: Sequence[Any], advice: str
+    name: str, column: NDArray[Any] | list[Any], distinct: Sequence[Any], advice: Advice | None
 ) -> None:
     """One typo would make a category of every number: where most values are numbers, all of them have to be."""
     reads = {value: _reads_as_number(value) for value in distinct}
@@ -205,10 +207,10 @@ def _refuse_text_among_numbers(
     if 2 * sum(reads[value] for _, value in present) >= len(present):
         row, value = next((row, value) for row, value in present if not reads[value])
         raise InputError(
-            f"{shorten(value)} is no number, but most values are; mend it, or {advice.format(name=name)} if it is "
-            "meant",
+            f"{shorten(value)} is no number, but most values are; mend it, or keep it as a category",
             attribute=name,
             row=row,
+            advice=[advice or Advice("overrides", "if it is meant", {name: "categorical"})],
         )
 
 

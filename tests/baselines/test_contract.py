@@ -35,7 +35,9 @@ from gspn.baselines import (
     GraphNetwork,
     GraphSAGE,
     Mixture,
+    PooledAttributes,
     StructureAgnostic,
+    WeisfeilerLehman,
 )
 from gspn.baselines.imputers import METHODS
 from gspn.errors import NotFittedError
@@ -64,6 +66,11 @@ PREDICTORS: dict[str, Make] = {
     "DGCNN": network(DGCNN(hidden=16, num_layers=2, dense=32)),
     "DiffPool": network(DiffPool(hidden=16, embedding=16), clip=2.0),
     "ECC": network(ECC(hidden=16)),
+    "pooled attributes": lambda schema, target, seed: PooledAttributes(schema, target, heads="linear", seed=seed),
+    "Weisfeiler-Lehman": lambda schema, target, seed: WeisfeilerLehman(schema, target, rounds=1, seed=seed),
+    "Weisfeiler-Lehman, linear": lambda schema, target, seed: WeisfeilerLehman(
+        schema, target, rounds=1, heads="linear", seed=seed
+    ),
 }
 
 IMPUTERS: dict[str, Make] = {

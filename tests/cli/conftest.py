@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 from small_commands import SMALL, SMILES, Run, draw_people
 from typer.testing import CliRunner, Result
 
@@ -28,9 +27,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with molecules, tables and saved PyG data."""
-    from torch_geometric.data import Data
-
+    """A folder with molecules and tables."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "drugs.smi").write_text(SMILES)
     (folder / "drugs.csv").write_text(
@@ -47,10 +44,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edges = pd.DataFrame(ring, columns=["source", "target"])
     edges.to_csv(folder / "edges.csv", index=False)
     edges.assign(kind=["friend", "colleague"] * (len(edges) // 2)).to_csv(folder / "typed.csv", index=False)
-    graphs = [
-        Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([i % 2])) for i in range(6)
-    ]
-    torch.save(graphs, folder / "graphs.pt")
     return folder
 
 

@@ -33,11 +33,22 @@ def test_fit_says_what_it_made(run: Run, files: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"m"}
 
 
-@pytest.mark.parametrize("source", ["graphs.pt", "molecules"])
-def test_fit_reads_saved_data_and_named_datasets(run: Run, files: Path, tmp_path: Path, source: str) -> None:
-    given = files / source if source.endswith(".pt") else source
-    features = [] if source.endswith(".pt") else ["--features", "element", "--option", "target=rings"]
-    run("fit", given, *features, "-o", tmp_path / "m", "--layers", "1", "--states", "2", "--epochs", "1", "--quiet")
+def test_fit_reads_named_datasets(run: Run, tmp_path: Path) -> None:
+    features = ("--features", "element", "--option", "target=rings")
+    run(
+        "fit",
+        "molecules",
+        *features,
+        "-o",
+        tmp_path / "m",
+        "--layers",
+        "1",
+        "--states",
+        "2",
+        "--epochs",
+        "1",
+        "--quiet",
+    )
     assert gspn.load(tmp_path / "m", gspn.GSPN).num_states == 2
 
 
@@ -87,6 +98,20 @@ def test_predictions_of_vertices_and_numbers(run: Run, files: Path, tmp_path: Pa
     table = pd.read_csv(tmp_path / "p.csv")
     assert table["age"].tolist() == pd.read_csv(files / "complete.csv")["age"].tolist()
     assert (table["age_low"] < table["age_high"]).all()
+
+
+def test_known_labels_of_vertices_are_evidence(run: Run, files: Path, tmp_path: Path) -> None:
+    """What is predicted are the gaps of the column; the level is told, or seen."""
+    nodes = pd.read_csv(files / "complete.csv")
+    nodes.loc[::3, "team"] = None
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    tables = (tmp_path / "nodes.csv", files / "edges.csv")
+    run("fit", *tables, "--target", "team", "--level", "vertex", "-o", tmp_path / "m", *SMALL)
+    assert gspn.load(tmp_path / "m", gspn.SupervisedGSPN).labels == "evidence"
+    found = parsed(run("predict", *tables, "-m", tmp_path / "m", "--json"))
+    assert all(row["team_predicted"] is not None for row in found["table"])
+    wrong = run("fit", *tables, "--target", "team", "--level", "graph", "-o", tmp_path / "n", *SMALL, code=2)
+    assert "--level graph" in wrong.stderr
 
 
 def test_only_models_with_a_target_predict(run: Run, files: Path, drug_model: Path) -> None:

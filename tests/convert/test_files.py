@@ -177,7 +177,7 @@ def test_one_typo_makes_no_categories(tmp_path: Path) -> None:
     (kind,) = from_tables(tmp_path / "nodes.csv", overrides={"v": "categorical"}).schema
     assert isinstance(kind, Categorical)
     assert len(kind.categories) == 200
-    with pytest.raises(InputError, match=r"row 17, attribute 'v': .*; mend it, or say what the target is if"):
+    with pytest.raises(InputError, match=r"row 17, attribute 'v': .*; mend it, or keep it .*; pass target_attribute="):
         from_tables(pd.read_csv(tmp_path / "nodes.csv").assign(a=0.5), y="v")
 
 

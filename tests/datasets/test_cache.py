@@ -20,10 +20,10 @@ import pytest
 from gspn.datasets import cache as cache_module
 from gspn.datasets import load, tu
 from gspn.datasets.family import Family
-from gspn.datasets.locks import locked
 from gspn.errors import InputError
 from gspn.graphs import storage
 from gspn.graphs.dataset import GraphDataset
+from gspn.locks import locked
 
 Archive = Callable[..., Path]
 
@@ -266,7 +266,7 @@ def test_an_entry_of_a_read_only_cache_is_used(
     def refuse(*_: object, **__: object) -> int:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr("gspn.datasets.locks.os.open", refuse)
+    monkeypatch.setattr("filelock._unix.os.open", refuse)
     load("TINY", root=root, progress=False)
     assert parsed == ["TINY"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import pytest
 
 from gspn.datasets import raw_files
-from gspn.datasets.raw_files import Folders, RawFile, find, obtain, user_cache
+from gspn.datasets.raw_files import Folders, RawFile, find, obtain
 from gspn.errors import InputError
 
 
@@ -100,26 +100,12 @@ def test_folders_are_given_or_named_by_the_environment(
 
 def test_the_user_has_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GSPN_CACHE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert user_cache() == tmp_path / ".cache" / "gspn"
-    assert Folders.choose(None, None).cache == tmp_path / ".cache" / "gspn"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert user_cache() == tmp_path / "xdg" / "gspn"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert user_cache() == tmp_path / "Library" / "Caches" / "gspn"
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    assert user_cache() == tmp_path / "local" / "gspn" / "cache"
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: str(tmp_path / name))
+    assert Folders.choose(None, None).cache == tmp_path / "gspn"
 
 
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GSPN_CACHE")
-
-    def no_home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: "~nobody-of-this-name/.cache")
     with pytest.raises(InputError, match="set GSPN_CACHE"):
         Folders.choose(None, None)

@@ -74,6 +74,12 @@ def test_the_degree_can_be_asked_for(read: Callable[..., GraphDataset], degree: 
     assert labelled.entries().tolist() == [[2, 1], [1, 2], [2, 1], [0, 1], [1, 2]]
 
 
+def test_the_degree_as_a_category(read: Callable[..., GraphDataset]) -> None:
+    labelled = read({"degree": "category"})
+    assert labelled.schema.names == ("label", "incoming_edges")
+    assert labelled.entries().tolist() == [[2, 1], [1, 2], [2, 1], [0, 1], [1, 2]]
+
+
 def test_node_attributes_edge_labels_and_regression_targets(read: Callable[..., GraphDataset]) -> None:
     dataset = read(
         node_attributes="0.5, -1e3\n1, 2\n3, nan\n4, 5\n0.1, 7\n",

@@ -18,7 +18,7 @@ from gspn.errors import InputError
 from gspn.experiments.findings import Findings, Number, Picture, Row, Table
 from gspn.experiments.marks import caption, counted_otherwise, marks, write
 from gspn.experiments.page import inline_svg, page
-from gspn.experiments.report import figure_names, latex_rows, markdown, write_report
+from gspn.experiments.report import figure_names, markdown, write_report
 
 FOLDS = tuple(range(12))
 
@@ -180,7 +180,6 @@ def test_tables_without_rows_or_columns() -> None:
     for text in (markdown(only(empty, nothing)), page(only(empty, nothing))):
         assert text.count("No results yet.") == 1
         assert "GSPN" in text
-    assert latex_rows(nothing) == " & NCI1 \\\\\nGSPN & -- \\\\\n"
 
 
 def test_the_page_has_every_number_once() -> None:
@@ -241,22 +240,6 @@ def test_any_title_makes_a_page_and_a_file_name(title: str) -> None:
 def test_figures_have_different_names() -> None:
     found = only(*(Picture(title, SQUARE) for title in ("a 2", "a", "A!", "a", "…")))
     assert figure_names(found) == ["a-2.svg", "a.svg", "a-3.svg", "a-4.svg", "figure.svg"]
-
-
-def test_latex_rows() -> None:
-    ours = {"NCI1": Number(-80.123, 1.456, 10), "A_B": Number(NAN, None, 10)}
-    theirs = {"50%": {"NCI1": Number(1, 2, written=("1.0", "2"))}}
-    shown = table(("GSPN_U & co", ours), ("50%", {"NCI1": Number(79, 2, 3)}), published=theirs)
-    assert latex_rows(shown).splitlines() == [
-        r" & NCI1 & A\_B \\",
-        r"GSPN\_U \& co & $\underline{-80.12 \pm 1.46}$ & $\mathrm{NaN}$ \\",
-        r"50\% & $\mathbf{79.00 \pm 2.00}$ (3 runs) & -- \\",
-        r"50\% (paper) & $1.0 \pm 2$ & -- \\",
-    ]
-    assert r"\textbackslash{}e" in latex_rows(table((HOSTILE, {})))
-    # After the end of a row LaTeX would take these for its arguments.
-    for label in ("[best] x", "* x"):
-        assert latex_rows(table((label, {}))).splitlines()[1].startswith("{}" + label)
 
 
 def test_the_report_is_written_with_its_figures(tmp_path: Path) -> None:

@@ -278,11 +278,11 @@ def test_processes_find_the_same_and_one_that_dies_costs_its_own_piece(
 
     def kill_one(state: State) -> None:
         if state.done >= 2 and not killed:
-            worker, _, _ = next(iter(local._at_work.values()), (None, None, None))
-            if worker is not None:
-                assert worker.process.pid is not None
-                os.kill(worker.process.pid, signal.SIGKILL)
-                killed.append(worker.process.pid)
+            for worker, _, _ in local._at_work.values():
+                (number,) = worker._processes
+                os.kill(number, signal.SIGKILL)
+                killed.append(number)
+                break
 
     assert run(planned, Records(tmp_path / "local"), local, kill_one) == []
     assert killed

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from gspn import Binary, Categorical, Continuous, Count, Schema
 from gspn.errors import GSPNError, InputError, NotFittedError
-from gspn.graphs.draws import keyed_generator
 from gspn.predictors import DeepSets, training
 from gspn.predictors.heads import Stack
 from gspn.predictors.sharing import share_out
+from gspn.random_streams import keyed_generator
 from gspn.targets import Target, encode_labels, target_schema
 
 COLUMNS = 6

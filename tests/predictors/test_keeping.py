@@ -14,9 +14,9 @@ from torch import Tensor
 
 from gspn import Binary, Continuous, DeepSets, Schema
 from gspn.errors import CheckpointError, GSPNError
+from gspn.files import digest, read_tensors, tensor_bytes
 from gspn.predictors import keeping
 from gspn.predictors.heads import Stack
-from gspn.training.files import digest, read_tensors, tensor_bytes
 
 VALIDATION = (OTHERS, kinds(OTHER_SIGNAL))
 

@@ -12,9 +12,9 @@ import torch
 from small_embeddings import GRAPHS, OTHER_SIGNAL, OTHERS, SIGNAL, every_target, fitted, labels, make
 
 from gspn.errors import CheckpointError, NotFittedError
+from gspn.files import read_tensors, tensor_bytes
 from gspn.predictors import DeepSets
 from gspn.targets import Target
-from gspn.training.files import read_tensors, tensor_bytes
 
 
 @every_target

@@ -18,12 +18,12 @@ from small_graphs import EVERY_KIND, draw_graphs
 from torch import Tensor
 from torch_geometric.data import Data
 
-from gspn import GSPN, Continuous, Schema
+from gspn import GSPN, Continuous, Schema, files
 from gspn.errors import CheckpointError, GSPNError, InputError, NotFittedError
 from gspn.graphs import Batch
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.models import fitting as model_module
-from gspn.training import Checkpoint, files, loop
+from gspn.training import Checkpoint, loop
 
 GRAPHS = draw_graphs(12, seed=0)
 HELD_OUT = draw_graphs(6, seed=1)

@@ -15,10 +15,10 @@ from torch import Tensor
 from gspn import GSPN, GraphDataset, pack
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import Batch
-from gspn.graphs.draws import keyed_generator
 from gspn.graphs.masks import FIXED, choose_vertices, hide_entries
 from gspn.hierarchy.objectives import OBJECTIVES, objective_for
 from gspn.models import fitting as model_module
+from gspn.random_streams import keyed_generator
 from gspn.training import Processes, loop, mean_loss
 
 GRAPHS = draw_graphs(12, seed=0)

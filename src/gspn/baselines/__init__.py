@@ -20,7 +20,10 @@ from gspn.baselines.graph_sage import GraphSAGE
 from gspn.baselines.icgmm import ICGMM
 from gspn.baselines.imputers import FeatureImputer
 from gspn.baselines.mixture import Mixture
+from gspn.baselines.molecule_rows import MoleculeForest
+from gspn.baselines.pooled_attributes import PooledAttributes
 from gspn.baselines.structure_agnostic import StructureAgnostic
+from gspn.baselines.weisfeiler_lehman import WeisfeilerLehman
 
 __all__ = [
     "CGMM",
@@ -39,5 +42,8 @@ __all__ = [
     "GraphNetwork",
     "GraphSAGE",
     "Mixture",
+    "MoleculeForest",
+    "PooledAttributes",
     "StructureAgnostic",
+    "WeisfeilerLehman",
 ]

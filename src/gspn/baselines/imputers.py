@@ -27,9 +27,9 @@ from gspn.baselines.features import Features
 from gspn.baselines.neighbour_means import neighbour_means
 from gspn.errors import NotFittedError
 from gspn.graphs import GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
-from gspn.graphs.draws import keyed_generator
 from gspn.models.arguments import check_choice, check_integer
 from gspn.models.questions import Graphs, listed, with_entries
+from gspn.random_streams import keyed_generator
 
 METHODS = ("mean", "iterative", "trees", "nearest", "propagation")
 

@@ -21,11 +21,11 @@ from gspn.circuits.numerics import log_weight
 from gspn.circuits.templates import inputs_of
 from gspn.errors import NotFittedError
 from gspn.graphs import GraphDataset, OneGraph, SeveralGraphs, pack
-from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy.parameters import assign_probabilities
 from gspn.models.arguments import check_integer, check_real
 from gspn.models.gspn import GSPN
 from gspn.models.questions import Graphs
+from gspn.random_streams import keyed_generator
 
 _START = 13
 """Names the stream of random numbers from which the starting point is drawn."""

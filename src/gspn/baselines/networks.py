@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from gspn.baselines.features import Features
 from gspn.graphs import Batch, GraphDataset
-from gspn.graphs.draws import keyed_generator
 from gspn.graphs.masks import FIXED
 from gspn.hierarchy.objectives import Objective
 from gspn.models.arguments import check_choice, check_integer, check_real
+from gspn.random_streams import keyed_generator
 from gspn.training import Checkpoint, Progress, Settings, Validate, join_processes, train
 
 _WEIGHTS, _NOISE = 11, 12

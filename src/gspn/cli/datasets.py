@@ -15,21 +15,22 @@ Name = Annotated[str, typer.Argument(help="Which dataset; `gspn datasets list` s
 
 
 @app.command("list")
+@options.bundled
 def show_list(
     pattern: Annotated[str, typer.Argument(help="Only names that contain this.")] = "",
     here: Annotated[bool, typer.Option("--here", help="Only those that need no download.")] = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    *,
+    printing: options.Printing,
 ) -> None:
     """List all names, their families and whether their files are here."""
-    screen = Screen(as_json=as_json, quiet=quiet)
+    screen = printing.screen()
     from gspn.datasets.registry import catalogue
 
     rows = [row for row in catalogue() if pattern.lower() in str(row["name"]).lower() and (row["here"] or not here)]
-    if not as_json:
+    if not printing.as_json:
         typer.echo("", nl=False)
     screen.result(rows)
-    if not as_json:
+    if not printing.as_json:
         _print_all(screen, rows)
 
 
@@ -51,32 +52,34 @@ def _briefly(names: list[str]) -> str:
 
 
 @app.command("show")
+@options.bundled
 def show_one(
     name: Name,
     option: options.DatasetOptions = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    *,
+    printing: options.Printing,
 ) -> None:
     """Read a dataset and say what is in it."""
-    screen = Screen(as_json=as_json, quiet=quiet)
+    screen = printing.screen()
     from gspn.cli.training import show_graphs
 
     dataset = _load(screen, name, option)
     found = _described(name, dataset)
-    show_graphs(Screen(quiet=quiet or as_json), dataset)
+    show_graphs(Screen(quiet=printing.quiet or printing.as_json), dataset)
     screen.table([{"what": key, "value": value} for key, value in found.items() if key not in ("schema", "targets")])
     screen.result(found)
 
 
 @app.command("fetch")
+@options.bundled
 def fetch(
     name: Name,
     option: options.DatasetOptions = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    *,
+    printing: options.Printing,
 ) -> None:
     """Download a dataset, if it is not here, and keep it ready for the next time."""
-    screen = Screen(as_json=as_json, quiet=quiet)
+    screen = printing.screen()
     from gspn.datasets.raw_files import Folders
 
     dataset = _load(screen, name, option)
@@ -86,7 +89,7 @@ def fetch(
 
 
 def _load(screen: Screen, name: str, option: list[str] | None) -> Any:
-    from gspn.cli.inputs import dataset_options
+    from gspn.cli.reading import dataset_options
     from gspn.datasets import load
 
     return load(name, progress=screen.progress, **dataset_options(option or ()))

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import Screen
 
 
+@options.bundled
 def show_demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures and the report.")] = Path(
         "gspn-demo"
@@ -18,15 +18,15 @@ def show_demo(
     seed: Annotated[int, typer.Option(min=0, help="Fixes everything random.")] = 0,
     effort: Annotated[str, typer.Option(help="How much is tried: quick, normal or thorough.")] = "quick",
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    *,
+    printing: options.Printing,
 ) -> None:
     """Show in a minute or two what the library does, on molecules that it brings along.
 
     Chooses models without labels, fills hidden attributes, learns a property from 1 % of the labels, replaces an atom;
     prints one table and writes pictures and a page. A folder of an earlier demonstration is renewed.
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
+    screen = printing.screen()
     _check_folder(output, force)
     _check_extras()
     from gspn.demo.report import numbers_of, write_report

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import Screen
 
 _FILES = (".csv", ".tsv", ".parquet", ".json", ".npy")
 
 
+@options.bundled
 def embed(
     source: options.Source,
     edges: options.Edges = None,
@@ -23,24 +23,17 @@ def embed(
     ] = None,
     level: Annotated[str, typer.Option(help="One vector a vertex, or one a graph.")] = "vertex",
     pooling: Annotated[str, typer.Option(help="How a graph's vertices are put together: mean or sum.")] = "mean",
-    id: options.Id = None,
-    graph: options.Graph = None,
-    ends: options.Ends = None,
-    edge_type: options.EdgeType = None,
-    directed: options.Directed = None,
-    parallel: options.Parallel = None,
-    smiles: options.Smiles = None,
-    option: options.DatasetOptions = None,
+    *,
+    forms: options.Forms,
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    printing: options.Printing,
 ) -> None:
     """Write the embeddings of vertices, or pooled ones of graphs: the posteriors of all levels, one row each.
 
     Example: gspn embed drugs.smi -m drugs-model --level graph -o drugs.parquet
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
-    from gspn.cli.asking import model_and_graphs
+    screen = printing.screen()
+    from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
     from gspn.errors import InputError
     from gspn.models.arguments import check_choice
@@ -49,10 +42,7 @@ def embed(
     check_choice("--level", level, ("vertex", "graph"))
     check_choice("--pooling", pooling, ("mean", "sum"))
     check_file(output, force, _FILES)
-    fitted, graphs = model_and_graphs(
-        model, source, edges, progress=screen.progress, id=id, graph=graph, ends=ends, edge_type=edge_type,
-        directed=directed, parallel=parallel, smiles=smiles, options=option,
-    )  # fmt: skip
+    fitted, graphs = model_and_graphs(model, source, edges, forms, progress=screen.progress)
     if not isinstance(fitted, GSPN):
         raise InputError(f"{model} is a stack of models, which has no embeddings; embed with one of its models")
     vectors = _vectors(fitted, graphs.dataset, level, pooling)

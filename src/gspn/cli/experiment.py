@@ -28,7 +28,7 @@ Models = Annotated[
 Results = Annotated[Path, typer.Option("--results", help="Folder of records and reports.")]
 Final = Annotated[
     bool,
-    typer.Option("--final", help="The yardstick's final sets in place of those for choosing; looks are recorded."),
+    typer.Option("--final", help="A yardstick's final sets in place of those for choosing; looks are recorded."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 
@@ -138,7 +138,6 @@ def show_report(
     model: Models = None,
     results: Results = Path("results"),
     final: Final = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Print the rows of the tables for LaTeX.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the report of what has been found so far, complete or not; of all datasets that have results."""
@@ -148,7 +147,7 @@ def show_report(
 
         read = read_grid(experiment, grid)
         _record_look(results, f"{experiment}/{grid}", data or columns_of(read, final), list(model or read.models))
-    _show_report(experiment, grid, data, model, results, final, latex, as_json)
+    _show_report(experiment, grid, data, model, results, final, as_json)
 
 
 def _show_report(
@@ -158,7 +157,6 @@ def _show_report(
     model: list[str] | None = None,
     results: Path = Path("results"),
     final: bool = False,
-    latex: bool = False,
     as_json: bool = False,
 ) -> None:
     import json
@@ -166,11 +164,10 @@ def _show_report(
     from dataclasses import asdict
 
     from gspn.cli.screen import plain
-    from gspn.experiments.findings import Table
     from gspn.experiments.grids import read_grid
     from gspn.experiments.protocols import columns_of, columns_with_records, contests
     from gspn.experiments.records import Records
-    from gspn.experiments.report import latex_rows, write_report
+    from gspn.experiments.report import write_report
     from gspn.experiments.tables import findings
 
     read, records = read_grid(experiment, grid), Records(results)
@@ -184,11 +181,7 @@ def _show_report(
     found = findings(read, contests(read, data, model, final), records, command)
     folder = results / f"{experiment}-{Path(grid).stem}{'-final' if final else ''}"
     write_report(found, folder)
-    if latex:
-        for part in found.parts:
-            if isinstance(part, Table):
-                typer.echo(latex_rows(part))
-    elif as_json:
+    if as_json:
         typer.echo(json.dumps(plain({"folder": str(folder), **asdict(found)}), allow_nan=False))
     else:
         typer.echo(f"{found.done} of {found.planned} training runs; the report is in {folder / 'report.html'}")

@@ -11,6 +11,7 @@ from gspn.cli import options
 from gspn.cli.screen import Screen
 
 
+@options.bundled
 def fit(
     source: options.Source,
     edges: options.Edges = None,
@@ -20,8 +21,16 @@ def fit(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            help="Learn to predict this: a column of vertices or molecules, a dataset's target, y of saved PyG data "
+            help="Learn to predict this: a column of vertices or molecules, a dataset's target "
             "(several times for several).",
+            show_default=False,
+        ),
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            help='What has the target: "vertex", where known labels of others are used to predict one, or "graph" '
+            "(default: as the source has it).",
             show_default=False,
         ),
     ] = None,
@@ -29,23 +38,26 @@ def fit(
         Path | None, typer.Option(help="Table with the targets of graphs, if SOURCE is a table.", show_default=False)
     ] = None,
     types: options.Types = None,
-    id: options.Id = None,
-    graph: options.Graph = None,
-    ends: options.Ends = None,
-    edge_type: options.EdgeType = None,
-    directed: options.Directed = None,
-    parallel: options.Parallel = None,
-    ignore: options.Ignore = None,
-    smiles: options.Smiles = None,
+    *,
+    forms: options.Forms,
     features: options.Features = None,
-    option: options.DatasetOptions = None,
-    objective: Annotated[
-        str,
+    end_to_end: Annotated[
+        bool,
         typer.Option(
-            help="masked (for questions and gaps), pseudo (the paper's) or leave_one_out.",
+            "--end-to-end",
+            help="Targets of graphs inside the circuit, in place of a head on features of graphs.",
             rich_help_panel="Training",
         ),
-    ] = "masked",
+    ] = False,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="masked (for questions and gaps: the default), pseudo (the paper's; the default below a head) or "
+            "leave_one_out.",
+            rich_help_panel="Training",
+            show_default=False,
+        ),
+    ] = None,
     layers: options.Layers = None,
     states: options.States = None,
     epochs: options.Epochs = None,
@@ -58,38 +70,50 @@ def fit(
         typer.Option(help="File in which the run is kept, and from which it goes on.", rich_help_panel="Training"),
     ] = None,
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    printing: options.Printing,
 ) -> None:
     """Train a model without labels, or with --target one that predicts, and save it as a folder.
+
+    Targets of graphs: the model learns without labels, and of several heads on its features the best one is taken.
 
     From 100 graphs on a tenth is held out, and training ends when these get no better; of fewer graphs, without
     --target, a tenth of the entries.
 
-    Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model
+    Where vertices have the target, gaps in its column are what is to be predicted, and known values are evidence.
+
+    Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model; gspn fit papers.csv
+    --edges cites.csv --target topic --level vertex -o topics
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
+    screen = printing.screen()
     import time
 
-    from gspn.cli.inputs import Reading, parse_types, read_graphs
+    from gspn.cli.inputs import Wanted, read_graphs
     from gspn.cli.outputs import check_folder, save_model
+    from gspn.cli.predictors import fit_predictor, predicts_graphs, show_predictor
+    from gspn.cli.reading import Reading, parse_types
     from gspn.cli.training import show_graphs, show_training, train
     from gspn.policy import settings_for
 
     check_folder(output, force)
-    said = Reading.of(
-        id=id, graph=graph, ends=ends, edge_type=edge_type, directed=directed, parallel=parallel, ignore=ignore,
-        smiles=smiles, features=features, options=option,
-    )  # fmt: skip
-    graphs = read_graphs(
-        source, edges, said, types=parse_types(types), labels=target or (), labels_file=targets,
+    kinds = parse_types(types)
+    wanted = Wanted(
+        Reading.of(**vars(forms), features=features),
+        types=kinds,
+        labels=target or (),
+        labels_file=targets,
         progress=screen.progress,
-    )  # fmt: skip
-    dataset = graphs.dataset
-    show_graphs(screen, dataset, said=None if edges is None else parse_types(types))
-    settings = settings_for(
-        dataset, num_layers=layers, num_states=states, epochs=epochs, objective=objective, lr=lr, seed=seed
     )
+    graphs = read_graphs(source, edges, wanted)
+    dataset = graphs.dataset
+    _check_level(dataset, bool(target), level)
+    show_graphs(screen, dataset, said=None if edges is None else kinds)
+    said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed}
+    if target and not end_to_end and predicts_graphs(dataset):
+        predictor = fit_predictor(dataset, screen, checkpoint, said_of_model | {"objective": objective})
+        save_model(predictor, graphs.reading, output)
+        show_predictor(screen, predictor, dataset, list(target), output)
+        return
+    settings = settings_for(dataset, objective=objective or "masked", **said_of_model)
     model = _model(dataset, settings, bool(target))
     start = time.perf_counter()
     of_columns = train(model, dataset, screen, checkpoint)
@@ -125,10 +149,22 @@ def _show(screen: Screen, model: Any, dataset: Any, target: list[str], output: P
     )
 
 
+def _check_level(dataset: Any, supervised: bool, level: str | None) -> None:
+    from gspn.errors import InputError
+    from gspn.models.arguments import check_choice
+
+    check_choice("--level", level, (None, "graph", "vertex"))
+    if level is not None and not supervised:
+        raise InputError("--level says what has the target; --target names one")
+    if level is not None and level != dataset.target_level:
+        raise InputError(f"--level {level}: but there is one target per {dataset.target_level} in the source")
+
+
 def _model(dataset: Any, settings: dict[str, Any], supervised: bool) -> Any:
     from gspn.models.gspn import GSPN
     from gspn.models.supervised import SupervisedGSPN
 
     if not supervised:
         return GSPN(dataset.schema, **settings)
-    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, **settings)
+    labels = "evidence" if dataset.target_level == "vertex" else "targets"
+    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, labels=labels, **settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +12,14 @@ from gspn.cli import options
 from gspn.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from gspn.cli.inputs import Reading
+    from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
 
 _LEVEL = 0.9
-_WHOLE_NUMBER = r"[+-]?\d+"
 
 
+@options.bundled
 def impute(
     nodes: Annotated[Path, typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet).", show_default=False)],
     edges: Annotated[Path | None, typer.Argument(help="Table of edges.", show_default=False)] = None,
@@ -29,14 +30,10 @@ def impute(
         ),
     ] = None,
     types: options.Types = None,
-    id: options.Id = None,
-    graph: options.Graph = None,
-    ends: options.Ends = None,
-    edge_type: options.EdgeType = None,
-    directed: options.Directed = None,
-    parallel: options.Parallel = None,
-    ignore: options.Ignore = None,
+    *,
+    columns: options.Columns,
     effort: options.Effort = None,
+    how: options.How = "closest",
     layers: options.Layers = None,
     states: options.States = None,
     epochs: options.Epochs = None,
@@ -47,8 +44,7 @@ def impute(
     save_model: Annotated[Path | None, typer.Option(help="Keep the trained model in this folder.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Write the values alone, without their uncertainty.")] = False,
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    printing: options.Printing,
 ) -> None:
     """Fill every gap of a table of vertices by what the rest of the row and its neighbours say.
 
@@ -58,15 +54,19 @@ def impute(
 
     Beside each column with gaps stand NAME_filled and the uncertainty of what was filled in: NAME_sd, NAME_low,
     NAME_high (a 90 % interval) of numbers, NAME_probability and NAME_likely (the fewest values that hold 90 % together)
-    of categories.
+    of categories. What errs least is filled in, the mean of numbers, rounded where a column holds whole numbers alone,
+    and the likeliest category; --how says otherwise.
 
     Example: gspn impute nodes.csv edges.csv -o done.csv
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
-    from gspn.cli.inputs import Reading, parse_types
+    screen = printing.screen()
+    from gspn.cli.inputs import Wanted, read_tables
     from gspn.cli.outputs import check_file, check_folder, records, write_table
     from gspn.cli.outputs import save_model as save
+    from gspn.cli.reading import Reading, parse_types
+    from gspn.cli.training import show_graphs
     from gspn.errors import InputError
+    from gspn.imputation import complete
 
     check_file(output, force)
     check_folder(save_model, force)
@@ -74,29 +74,36 @@ def impute(
         raise InputError("--types, --effort and --save-model are for training, but --model brings a trained model")
     sizes = {"num_layers": layers, "num_states": states, "epochs": epochs}
     _check_effort(effort, sizes)
-    for path in (nodes, edges):
-        if path is not None and not path.is_file():
-            raise InputError(f"{path}: there is no such file")
-    said = Reading.of(
-        None if model is None else Reading.beside(model),
-        id=id, graph=graph, ends=ends, edge_type=edge_type, directed=directed, parallel=parallel, ignore=ignore,
-    )  # fmt: skip
-    selection: dict[str, Any] | None = None
-    if model is None:
-        how = {"effort": effort, "sizes": sizes, "seed": seed}
-        fitted, reading, selection = _train(screen, nodes, edges, said, parse_types(types), how)
-    else:
+    _check_how(how)
+    kinds, fitted, reading = parse_types(types), None, None
+    if model is not None:
         from gspn.models.loading import load
 
-        fitted, reading = load(model), said
-    completed, spread = _fill(fitted, reading, nodes, edges, seed)
+        fitted, reading = load(model), Reading.beside(model)
+    graphs = read_tables(nodes, edges, Wanted(Reading.of(reading, **vars(columns)), fitted, kinds))
+    assert graphs.nodes is not None
+    selection = None
+    if fitted is None:
+        show_graphs(screen, graphs.dataset, said=kinds)
+        fitted, selection = _trained(screen, graphs.dataset, effort, sizes, seed)
+    completed, spread = complete(
+        fitted,
+        replace(graphs.nodes, frame=graphs.nodes.with_whole_numbers()),
+        graphs.dataset,
+        graph=graphs.reading.graph,
+        level=_LEVEL,
+        how=how,
+        seed=seed,
+        whole=graphs.reading.whole_numbers,
+    )
     if save_model is not None:
-        save(fitted, reading, save_model)
+        save(fitted, graphs.reading, save_model)
+    assert spread is not None  # there is a level
     table = completed if plain else with_uncertainty(completed, spread, fitted)
     summary = _summary(fitted, completed, spread)
     if output is not None:
         write_table(table, output)
-    elif not as_json:
+    elif not printing.as_json:
         typer.echo(table.to_csv(index=False, lineterminator="\n"), nl=False)
     show = screen.table if output is not None else screen.note_table
     show(summary)
@@ -109,32 +116,24 @@ def impute(
     )  # fmt: skip
 
 
-def _train(
-    screen: Screen,
-    nodes: Path,
-    edges: Path | None,
-    said: Reading,
-    types: dict[str, str],
-    how: dict[str, Any],
-) -> tuple[GSPN | Stack, Reading, dict[str, Any] | None]:
+def _trained(
+    screen: Screen, dataset: GraphDataset, effort: Any, sizes: dict[str, int | None], seed: int
+) -> tuple[GSPN | Stack, dict[str, Any] | None]:
     """What the policy chooses, or one model where something is said about its size; and what there is to say of it."""
     import time
 
     from gspn.cli.choosing import choose
-    from gspn.cli.inputs import read_tables
-    from gspn.cli.training import show_graphs, show_training, train
+    from gspn.cli.training import show_training, train
     from gspn.policy import model_for
 
-    graphs = read_tables(nodes, edges, said, types=types)
-    show_graphs(screen, graphs.dataset, said=types)
-    if not _says_one(how["sizes"]):
-        selection, told = choose(graphs.dataset, how["effort"] or "normal", how["seed"], screen)
-        return selection.stack, graphs.reading, told
+    if not _says_one(sizes):
+        selection, told = choose(dataset, effort or "normal", seed, screen)
+        return selection.stack, told
     start = time.perf_counter()
-    model = model_for(graphs.dataset, **how["sizes"], seed=how["seed"])
-    of_columns = train(model, graphs.dataset, screen)
+    model = model_for(dataset, **sizes, seed=seed)
+    of_columns = train(model, dataset, screen)
     show_training(screen, model, time.perf_counter() - start, of_columns)
-    return model, graphs.reading, None
+    return model, None
 
 
 def _says_one(sizes: dict[str, int | None]) -> bool:
@@ -155,51 +154,12 @@ def _check_effort(effort: str | None, sizes: dict[str, int | None]) -> None:
         )
 
 
-def _fill(model: GSPN | Stack, reading: Reading, nodes: Path, edges: Path | None, seed: int) -> tuple[Any, Any]:
-    """The completed table, and one row for each entry that was filled."""
-    from gspn.cli.inputs import read_nodes
-    from gspn.convert.files import read_table
-    from gspn.imputation import TableImputer
+def _check_how(how: str) -> None:
+    from gspn.errors import InputError
+    from gspn.queries.missing import HOW
 
-    table = read_nodes(nodes, reading, model.schema).frame
-    table = with_whole_numbers(table, nodes)
-    roles = {*model.schema.names, reading.id, reading.graph}
-    edge_table = None if edges is None else read_table(edges, "edges", [*reading.ends, reading.graph]).frame
-    imputer = TableImputer.with_model(
-        model,
-        reading.edge_types if edges is not None else None,
-        whole_numbers=reading.whole_numbers,
-        id=reading.id,
-        graph=reading.graph,
-        source=reading.ends[0],
-        target=reading.ends[1],
-        edge_type=reading.edge_type if edges is not None else None,
-        directed=reading.directed,
-        parallel=reading.parallel,
-        ignore=[*(name for name in table.columns if name not in roles), *reading.ignore],
-        level=_LEVEL,
-        seed=seed,
-    )
-    completed, spread = imputer.transform(table, edge_table, return_spread=True)
-    return completed, spread
-
-
-def with_whole_numbers(table: Any, path: Path) -> Any:
-    """A column of whole numbers with gaps as such: read from text it would come back as 41.0."""
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return table
-    import pandas
-
-    gappy = [name for name in table.columns if table[name].dtype == float and table[name].isna().any()]
-    if not gappy:
-        return table
-    separator = "\t" if ".tsv" in path.suffixes else ","
-    written = pandas.read_csv(path, sep=separator, dtype=str, keep_default_na=False, usecols=gappy, index_col=False)
-    for name in gappy:
-        present = written[name][table[name].notna().to_numpy()]
-        if len(present) and present.str.strip().str.fullmatch(_WHOLE_NUMBER).all():
-            table[name] = table[name].astype("Int64")
-    return table
+    if how not in HOW:
+        raise InputError(f"--how is one of {', '.join(HOW)}, not {how!r}")
 
 
 def with_uncertainty(completed: Any, spread: Any, model: GSPN | Stack) -> Any:

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from gspn import __version__
 from gspn.cli import bench, datasets, demo, embed, experiment, fit, impute, predict, score, serve, what_if
 from gspn.cli.screen import listen
-from gspn.errors import GSPNError, InputError, MissingExtraError, NotFittedError
+from gspn.errors import Advice, GSPNError, InputError, MissingExtraError, NotFittedError
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 """Exit codes: something went wrong; the command or its input is wrong; Ctrl-C."""
@@ -44,8 +44,7 @@ app = typer.Typer(
     cls=_Commands,
     help="Graph-Induced Sum-Product Networks: fill gaps, embed and query graphs, with exact probabilities.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use or unusable input, 130 interrupted. Graphs come from SMILES or "
-    "SD files, tables of vertices and edges (CSV, TSV, Parquet), saved PyG data (.pt), names of datasets, or as "
-    "smiles:CCO.",
+    "SD files, tables of vertices and edges (CSV, TSV, Parquet), names of datasets, or as smiles:CCO.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -93,9 +92,28 @@ def _code(error: BaseException) -> int:
 
 
 def _in_options(error: BaseException) -> str:
-    from gspn.cli.wording import in_options
+    """The message with options in place of arguments."""
+    if not isinstance(error, InputError) or not error.advice:
+        return str(error) or type(error).__name__
+    options = [option for advice in error.advice if (option := _option(advice))]
+    return f"{error.told}; pass {', or '.join(options)}" if options else error.told
 
-    return in_options(str(error) or type(error).__name__)
+
+def _option(advice: Advice) -> str | None:
+    """What the command line calls an argument; None where it has nothing of the kind."""
+    match advice.argument, advice.value:
+        case "source" | "target", _:
+            return "the right names with --ends FROM,TO"
+        case "ignore", [name]:
+            return f"--ignore {name!r} {advice.purpose}"
+        case "overrides", {**kinds}:
+            ((name, kind),) = kinds.items()
+            return f"--types '{name}={kind}' {advice.purpose}"
+        case ("parallel" | "directed") as name, True:
+            return f"--{name} {advice.purpose}"
+        case ("id" | "graph" | "edge_type") as name, value if value is ...:
+            return f"--{name.replace('_', '-')} {advice.purpose}"
+    return None
 
 
 def _end(line: str, code: int) -> None:

@@ -1,18 +1,28 @@
-"""Arguments and options that several commands share, with their words of help."""
+"""Arguments and options that several commands share, with their words of help, and in bundles.
+
+A bundle is a dataclass whose fields are options. A command that is `bundled` may have one as a parameter: on the
+command line its fields stand there instead.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
+
+from gspn.cli.screen import Screen
 
 _COLUMNS, _TRAINING = "Tables and files", "Training"
 
 Source = Annotated[
     str,
     typer.Argument(
-        help="Graphs: a table of vertices, a SMILES or SD file, saved PyG data (.pt), a dataset's name, smiles:CCO.",
+        help="Graphs: a table of vertices, a SMILES or SD file, a dataset's name, smiles:CCO.",
         show_default=False,
     ),
 ]
@@ -41,23 +51,80 @@ Types = Annotated[
         "Kinds of attributes where the guess is wrong: team=categorical,age=count (or continuous, binary).",
     ),
 ]
-Id = Annotated[str | None, _column("--id", "Column of vertex ids; of molecules' names (default: id).")]
-Graph = Annotated[
-    str | None, _column("--graph", "Column that tells the graph of a vertex (default: all are one graph).")
-]
-Ends = Annotated[
-    str | None, _column("--ends", "The two columns of ids in the table of edges (default: source,target).")
-]
-EdgeType = Annotated[str | None, _column("--edge-type", "Column with the type of an edge.")]
-Directed = Annotated[bool | None, _column("--directed", "A row is one edge from source to target, not both ways.")]
-Parallel = Annotated[bool | None, _column("--parallel", "Rows that repeat an edge count as often as they stand there.")]
-Ignore = Annotated[str | None, _column("--ignore", "Columns to leave out: name,comment.")]
-Smiles = Annotated[str | None, _column("--smiles", "Column of SMILES in a table of molecules (default: smiles).")]
 Features = Annotated[str | None, _column("--features", "Of atoms: default, ogb, or names such as element,aromatic.")]
 DatasetOptions = Annotated[
     list[str] | None,
     _column("--option", "Option of a named dataset: limit=500 (may be given several times)."),
 ]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of tables mean."""
+
+    id: Annotated[str | None, _column("--id", "Column of vertex ids; of molecules' names (default: id).")] = None
+    graph: Annotated[
+        str | None, _column("--graph", "Column that tells the graph of a vertex (default: all are one graph).")
+    ] = None
+    ends: Annotated[
+        str | None, _column("--ends", "The two columns of ids in the table of edges (default: source,target).")
+    ] = None
+    edge_type: Annotated[str | None, _column("--edge-type", "Column with the type of an edge.")] = None
+    directed: Annotated[
+        bool | None, _column("--directed", "A row is one edge from source to target, not both ways.")
+    ] = None
+    parallel: Annotated[
+        bool | None, _column("--parallel", "Rows that repeat an edge count as often as they stand there.")
+    ] = None
+    ignore: Annotated[str | None, _column("--ignore", "Columns to leave out: name,comment.")] = None
+
+
+@dataclass(frozen=True)
+class Forms(Columns):
+    """The same, and what is said of graphs that come as molecules or as a named dataset."""
+
+    smiles: Annotated[
+        str | None, _column("--smiles", "Column of SMILES in a table of molecules (default: smiles).")
+    ] = None
+    options: DatasetOptions = None
+
+
+@dataclass(frozen=True)
+class Printing:
+    """What is printed, and how."""
+
+    as_json: AsJson = False
+    quiet: Quiet = False
+
+    def screen(self) -> Screen:
+        return Screen(as_json=self.as_json, quiet=self.quiet)
+
+
+def bundled(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of its bundles in place of the bundles."""
+    hints = get_type_hints(command, include_extras=True)
+    bundles: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        if parameter.name in bundles:
+            own = get_type_hints(bundles[parameter.name], include_extras=True)
+            parameters += [
+                Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=own[field.name])
+                for field in fields(bundles[parameter.name])
+            ]
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
+
+    @wraps(command)
+    def run(**said: Any) -> None:
+        for name, bundle in bundles.items():
+            said[name] = bundle(**{field.name: said.pop(field.name) for field in fields(bundle)})
+        command(**said)
+
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
 
 # How to train.
 
@@ -74,6 +141,7 @@ Effort = Annotated[
         show_default=False,
     ),
 ]
+How = Annotated[str, typer.Option(help="What is filled in: closest, mean, median, mode or sample.", show_default=True)]
 Layers = Annotated[int | None, _size("Levels; 1 ignores the edges")]
 States = Annotated[int | None, _size("States of a sum unit")]
 Epochs = Annotated[int | None, _size("Passes over the data at most")]

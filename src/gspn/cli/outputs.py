@@ -12,18 +12,17 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gspn.cli.reading import KEPT
 from gspn.cli.screen import plain
 from gspn.errors import InputError
 
 if TYPE_CHECKING:
-    from gspn.cli.inputs import Reading
+    from gspn.cli.reading import Reading
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
 
 TABLES = (".csv", ".tsv", ".parquet", ".json")
 PICTURES = (".svg", ".png")
-READING = "reading.json"
-"""Beside a saved model: how the graphs that it learned from were read."""
 
 
 def check_file(path: Path | None, force: bool, suffixes: Sequence[str] = TABLES) -> None:
@@ -84,7 +83,7 @@ def records(frame: Any) -> list[dict[str, Any]]:
 
 def write_file(path: Path, content: bytes) -> None:
     """All of it, or nothing."""
-    from gspn.training.files import replace_file
+    from gspn.files import replace_file
 
     replace_file(path, content)
 
@@ -96,7 +95,7 @@ def save_model(model: GSPN | Stack, reading: Reading, folder: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
     try:
         model.save(partial)
-        (partial / READING).write_text(json.dumps(reading.to_json(), indent=1) + "\n", encoding="utf-8")
+        (partial / KEPT).write_text(json.dumps(reading.to_json(), indent=1) + "\n", encoding="utf-8")
         if folder.exists():
             folder.rename(old)
         partial.rename(folder)

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import Screen
 
 _LEVEL = 0.9
 
 
+@options.bundled
 def predict(
     source: options.Source,
     edges: options.Edges = None,
@@ -23,17 +23,10 @@ def predict(
     targets: Annotated[
         Path | None, typer.Option(help="Table with the true targets of graphs, to be compared.", show_default=False)
     ] = None,
-    id: options.Id = None,
-    graph: options.Graph = None,
-    ends: options.Ends = None,
-    edge_type: options.EdgeType = None,
-    directed: options.Directed = None,
-    parallel: options.Parallel = None,
-    smiles: options.Smiles = None,
-    option: options.DatasetOptions = None,
+    *,
+    forms: options.Forms,
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    printing: options.Printing,
 ) -> None:
     """Predict with a model that was fitted with --target; beside what is true, where the source says it.
 
@@ -41,18 +34,16 @@ def predict(
 
     Example: gspn predict new.smi -m logp-model -o predicted.csv
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
-    from gspn.cli.asking import model_and_graphs
+    screen = printing.screen()
+    from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
     from gspn.errors import InputError
-    from gspn.models.supervised import SupervisedGSPN
 
     check_file(output, force)
     fitted, graphs = model_and_graphs(
-        model, source, edges, labels_file=targets, progress=screen.progress, id=id, graph=graph, ends=ends,
-        edge_type=edge_type, directed=directed, parallel=parallel, smiles=smiles, options=option,
-    )  # fmt: skip
-    if not isinstance(fitted, SupervisedGSPN):
+        model, source, edges, forms, labels_file=targets, predicts=True, progress=screen.progress
+    )
+    if not hasattr(fitted, "predictive"):
         raise InputError(f"{model} was trained without a target; gspn fit --target makes a model that predicts")
     table = _predictions(fitted, graphs.dataset)
     score = None if graphs.dataset.y is None else fitted.score(graphs.dataset)

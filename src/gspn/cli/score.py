@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import MOST_ROWS, Screen
+from gspn.cli.screen import MOST_ROWS
 
 
+@options.bundled
 def score(
     source: options.Source,
     edges: options.Edges = None,
@@ -25,17 +26,10 @@ def score(
         bool,
         typer.Option("--pseudo", help="The paper's pseudo-likelihood, in which a vertex hears its own echo."),
     ] = False,
-    id: options.Id = None,
-    graph: options.Graph = None,
-    ends: options.Ends = None,
-    edge_type: options.EdgeType = None,
-    directed: options.Directed = None,
-    parallel: options.Parallel = None,
-    smiles: options.Smiles = None,
-    option: options.DatasetOptions = None,
+    *,
+    forms: options.Forms,
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    printing: options.Printing,
 ) -> None:
     """Score vertices or graphs: log-likelihood given all other vertices, the same per observed entry, and the rank.
 
@@ -44,8 +38,8 @@ def score(
 
     Example: gspn score nodes.csv edges.csv -m model --entries -o scores.csv
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
-    from gspn.cli.asking import model_and_graphs
+    screen = printing.screen()
+    from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
     from gspn.errors import InputError
     from gspn.models.arguments import check_choice
@@ -54,10 +48,7 @@ def score(
     if entries and level == "graph":
         raise InputError("--entries are those of vertices; leave out --level graph")
     check_file(output, force)
-    fitted, graphs = model_and_graphs(
-        model, source, edges, progress=screen.progress, id=id, graph=graph, ends=ends, edge_type=edge_type,
-        directed=directed, parallel=parallel, smiles=smiles, options=option,
-    )  # fmt: skip
+    fitted, graphs = model_and_graphs(model, source, edges, forms, progress=screen.progress)
     table = _scores(fitted, graphs.dataset, level, entries, not pseudo)
     if "rank" not in table.columns:
         screen.note("there are no ranks: the model kept no scores of its training data")

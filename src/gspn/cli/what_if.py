@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _FILES = (".svg", ".csv", ".tsv", ".parquet", ".json")
 
 
+@options.bundled
 def what_if(
     source: options.Source,
     edges: options.Edges = None,
@@ -54,25 +55,18 @@ def what_if(
     pseudo: Annotated[
         bool, typer.Option("--pseudo", help="Judge by the paper's pseudo-likelihood, not given all other vertices.")
     ] = False,
-    id: options.Id = None,
-    graph: options.Graph = None,
-    ends: options.Ends = None,
-    edge_type: options.EdgeType = None,
-    directed: options.Directed = None,
-    parallel: options.Parallel = None,
-    smiles: options.Smiles = None,
-    option: options.DatasetOptions = None,
+    *,
+    forms: options.Forms,
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    printing: options.Printing,
 ) -> None:
     """Compare a graph before and after changes, vertex by vertex, in nats; a vertex is its id or its number from 0 on.
 
     Example: gspn what-if smiles:CCCl -m drugs-model --set 2:element=O -o change.svg
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
-    from gspn.cli.asking import model_and_graphs
+    screen = printing.screen()
     from gspn.cli.changes import choose_graph, read_changes
+    from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file
     from gspn.errors import InputError
 
@@ -81,10 +75,7 @@ def what_if(
         raise InputError("say what to change with --set, --add-edge, --remove-edge, or --all ATTRIBUTE for every value")
     if all_ is not None and output is not None and output.suffix.lower() == ".svg":
         raise InputError("--all gives a table, not a picture; write it as .csv")
-    fitted, graphs = model_and_graphs(
-        model, source, edges, progress=screen.progress, id=id, graph=graph, ends=ends, edge_type=edge_type,
-        directed=directed, parallel=parallel, smiles=smiles, options=option,
-    )  # fmt: skip
+    fitted, graphs = model_and_graphs(model, source, edges, forms, progress=screen.progress)
     chosen = choose_graph(graphs, which)
     if all_ is not None:
         _every_replacement(screen, fitted, chosen, all_, not pseudo, impossible, output)

@@ -9,16 +9,19 @@ import csv
 import gzip
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
 from gspn.attributes import Attribute, Categorical
 from gspn.columns import enumerate_briefly, shorten
-from gspn.errors import DAMAGE, InputError, MissingExtraError
+from gspn.errors import DAMAGE, Advice, InputError, MissingExtraError
 
 # What an empty cell is written as in CSV files; pandas' own list, without its oddities such as "-1.#IND".
 _GAPS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "None")
+
+_WHOLE_NUMBER = r"[+-]?\d+"
 
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 _PARQUET = (".parquet", ".pq")
@@ -33,20 +36,40 @@ class Table:
     """"nodes", or the file's path"""
     is_text: bool = False
     """whether the columns of ids were read as text, since the file does not tell numbers from text"""
+    text: str | None = field(default=None, repr=False)
+    """what stood in the file of text"""
+    separator: str = ","
 
     def place(self, row: int) -> str:
         return f"{self.name}, row {row}"
 
-    def column(self, name: str, argument: str, advice: str = "") -> Any:
+    def column(self, name: str, argument: str, *others: Advice) -> Any:
         """The column of this name, or the index if that is called so, as a Series."""
         if name in self.frame.columns:
             return self.frame[name]
         if name in self.frame.index.names:
             return self.frame.index.get_level_values(name).to_series(index=self.frame.index)
         raise InputError(
-            f"{self.name} has no column {name!r}; there are {enumerate_briefly(self.frame.columns)}. "
-            f"Pass {argument}= with the right name{advice}"
+            f"{self.name} has no column {name!r}; there are {enumerate_briefly(self.frame.columns)}",
+            advice=[Advice(argument), *others],
         )
+
+    def with_whole_numbers(self) -> Any:
+        """The frame with columns as `Int64` that were written as whole numbers: their gaps have made floats of them."""
+        frame = self.frame
+        gappy = [name for name in frame.columns if frame[name].dtype == float and frame[name].isna().any()]
+        if self.text is None or not gappy:
+            return frame
+        written = import_pandas().read_csv(
+            StringIO(self.text), sep=self.separator, dtype=str, keep_default_na=False, usecols=gappy, index_col=False
+        )
+        whole = [
+            name
+            for name in gappy
+            if len(present := written[name][frame[name].notna().to_numpy()])
+            and present.str.strip().str.fullmatch(_WHOLE_NUMBER).all()
+        ]
+        return frame.astype(dict.fromkeys(whole, "Int64"))
 
 
 def import_pandas() -> Any:
@@ -107,9 +130,12 @@ def _read_file(pandas: Any, path: Path, ids: Collection[str | None], kinds: _Kin
     if not path.exists():
         raise InputError(f"{path}: there is no such file")
     try:
+        content = path.read_bytes()  # once: a pipe has nothing to say a second time
         if ending in _PARQUET:
-            return Table(pandas.read_parquet(path), str(path))
-        frame = _read_csv(pandas, path, _SEPARATORS[ending], ids, kinds)
+            return Table(pandas.read_parquet(BytesIO(content)), str(path))
+        text = (gzip.decompress(content) if ending.endswith(".gz") else content).decode("utf-8-sig")
+        separator = _SEPARATORS[ending]
+        frame = _read_csv(pandas, text, str(path), separator, ids, kinds)
     except ImportError as error:
         raise MissingExtraError(
             "Parquet files need pyarrow, which is not installed: pip install 'gspn[tables]'"
@@ -118,25 +144,25 @@ def _read_file(pandas: Any, path: Path, ids: Collection[str | None], kinds: _Kin
         raise
     except (*DAMAGE, csv.Error, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
         raise InputError(f"{path} cannot be read: {error}") from error
-    return Table(frame, str(path), is_text=True)
+    return Table(frame, str(path), is_text=True, text=text, separator=separator)
 
 
-def _read_csv(pandas: Any, path: Path, separator: str, ids: Collection[str | None], kinds: _Kinds) -> Any:
-    names, codes = _read_header(path, separator)
+def _read_csv(pandas: Any, text: str, path: str, separator: str, ids: Collection[str | None], kinds: _Kinds) -> Any:
+    names, codes = _read_header(text, path, separator)
     for position, name in enumerate(names):
         if name in names[:position]:
             raise ValueError(f"column {name!r} occurs twice; rename one")
     texts = {name: kinds.text(name) for name in names}
-    gaps = {name: [gap for gap in _GAPS if gap not in (text or ())] for name, text in texts.items()}
+    gaps = {name: [gap for gap in _GAPS if gap not in (known or ())] for name, known in texts.items()}
     # pandas 3.1 reads floats exactly and deprecates the option; before, the last digit could be lost.
     old = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
     frame = pandas.read_csv(
-        path,
+        StringIO(text),
         sep=separator,
         dtype={
             name: str
-            for name, text in texts.items()
-            if name in ids or text is not None or (name in codes and kinds.of(name) is None)
+            for name, known in texts.items()
+            if name in ids or known is not None or (name in codes and kinds.of(name) is None)
         },
         keep_default_na=False,
         na_values=gaps | {name: [""] for name in names if name in ids},
@@ -144,31 +170,29 @@ def _read_csv(pandas: Any, path: Path, separator: str, ids: Collection[str | Non
         low_memory=False,  # or each piece of a long column would get its own type
         **({"float_precision": "round_trip"} if old else {}),
     )
-    for name, text in texts.items():
-        known = kinds.of(name) is not None and name not in ids and text is None
-        if known and pandas.api.types.infer_dtype(frame[name], skipna=True) == "string":
+    for name, known in texts.items():
+        other = kinds.of(name) is not None and name not in ids and known is None
+        if other and pandas.api.types.infer_dtype(frame[name], skipna=True) == "string":
             frame[name] = _parse_cells(pandas, frame[name])
     return frame
 
 
-def _read_header(path: Path, separator: str) -> tuple[list[str], set[str]]:
+def _read_header(text: str, path: str, separator: str) -> tuple[list[str], set[str]]:
     """The names of the columns, once every row is known to have a cell for each: pandas would fill and cut rows.
 
     And the names of those in which a number is written with leading zeros, as codes are: 01067 would lose its 0.
     """
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as handle:
-        # Lines that are empty or hold just blanks are none to pandas either.
-        every = csv.reader(handle, delimiter=separator)
-        rows = (row for row in every if row and not (len(row) == 1 and row[0].isspace()))
-        header = next(rows, None)
-        if header is None:
-            raise ValueError("the file is empty")
-        codes = set[str]()
-        for number, row in enumerate(rows):
-            if len(row) != len(header):
-                raise InputError(f"{path}, row {number}: {len(row)} cells, but the header has {len(header)}")
-            codes |= {header[place] for place, cell in enumerate(row) if cell[:1] == "0" and _is_code(cell)}
+    # Lines that are empty or hold just blanks are none to pandas either.
+    every = csv.reader(StringIO(text, newline=""), delimiter=separator)
+    rows = (row for row in every if row and not (len(row) == 1 and row[0].isspace()))
+    header = next(rows, None)
+    if header is None:
+        raise ValueError("the file is empty")
+    codes = set[str]()
+    for number, row in enumerate(rows):
+        if len(row) != len(header):
+            raise InputError(f"{path}, row {number}: {len(row)} cells, but the header has {len(header)}")
+        codes |= {header[place] for place, cell in enumerate(row) if cell[:1] == "0" and _is_code(cell)}
     return header, codes
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gspn.columns import shorten
 from gspn.convert.files import Table, import_pandas
 from gspn.convert.values import Place, name_array
-from gspn.errors import InputError
+from gspn.errors import Advice, InputError
 
 # As a computer writes them: 007 and +7 are text.
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -43,7 +43,7 @@ class Vertices:
         if id is None:
             ids = read_ids(table, table.frame.index.to_series(), "the id (index)")
         else:
-            column = table.column(id, "id", ", or id=None to take the table's index")
+            column = table.column(id, "id", Advice("id", "to take the table's index", None))
             ids = read_ids(table, column, f"the id (column {id!r})")
         group, graphs = np.zeros(len(ids), dtype=np.int64), np.zeros(1, dtype=np.int64)
         if graph is not None:

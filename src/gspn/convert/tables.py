@@ -22,7 +22,7 @@ from gspn.convert.edges import both_directions, find_reciprocal, find_repeat, re
 from gspn.convert.files import Table, import_pandas, numbers_where_asked, read_table
 from gspn.convert.ids import Vertices, alike, find_first_repeat, look_up, read_ids, show
 from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, placed
-from gspn.errors import InputError
+from gspn.errors import Advice, InputError
 from gspn.graphs.dataset import GraphDataset
 
 _log = logging.getLogger(__name__)
@@ -165,8 +165,8 @@ class _Layout:
                 table.column(name, role)  # a column under another name would otherwise be called useless
         if unused:
             raise InputError(
-                f"{table.name}: column {unused[0]!r} has no use, since edges have a type and no other attributes; pass "
-                f"ignore=[{unused[0]!r}] to leave it out"
+                f"{table.name}: column {unused[0]!r} has no use, since edges have a type and no other attributes",
+                advice=[Advice("ignore", "to leave it out", [unused[0]])],
             )
         return table
 
@@ -258,8 +258,10 @@ class _Layout:
             [vertices.ids[end[np.searchsorted(row, place)]] for end in (source, target)] for place in (first, again)
         ]
         edge = ("→" if directed[first] else "–").join(map(show, written[0]))
-        advice = "pass parallel=True to keep both"
-        raise InputError(f"{table.place(again)} repeats the edge {edge} of row {first}; {advice}")
+        raise InputError(
+            f"{table.place(again)} repeats the edge {edge} of row {first}",
+            advice=[Advice("parallel", "to keep both", True)],
+        )
 
 
 def _read_targets(targets: Any, graph: str, target: Attribute | Schema | None) -> Table:

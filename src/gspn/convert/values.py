@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gspn.attributes import Attribute, Categorical, Schema
 from gspn.columns import enumerate_briefly, shorten
-from gspn.errors import InputError
+from gspn.errors import Advice, InputError
 from gspn.infer import infer_schema
 
 Place: TypeAlias = Callable[[int], str]
@@ -26,8 +26,8 @@ Place: TypeAlias = Callable[[int], str]
 def placed(error: InputError, source: str, place: Place) -> InputError:
     """The error with the place in the source where its value stands."""
     if error.row is None:
-        return InputError(f"{source}: {error}")
-    return InputError(f"{place(error.row)}, attribute {error.attribute!r}: {error.reason}")
+        return InputError(f"{source}: {error.told}", advice=error.advice)
+    return InputError(f"{place(error.row)}, attribute {error.attribute!r}: {error.reason}", advice=error.advice)
 
 
 def encode_vertices(
@@ -51,8 +51,8 @@ def encode_vertices(
         for name in columns:
             if name not in schema.names:
                 raise InputError(
-                    f"{source}: column {name!r} is not in the schema ({enumerate_briefly(schema.names)}); "
-                    f"pass ignore=[{name!r}] to leave it out"
+                    f"{source}: column {name!r} is not in the schema ({enumerate_briefly(schema.names)})",
+                    advice=[Advice("ignore", "to leave it out", [name])],
                 )
     try:
         chosen = Schema.infer(columns, overrides) if schema is None else schema
@@ -78,7 +78,9 @@ def encode_target(
         if target is not None:
             (column,) = columns.values()
             return target.encode(column), target
-        inferred = infer_schema(columns, None, {}, "say what the target is", classes=True)
+        inferred = infer_schema(
+            columns, None, {}, Advice("target_attribute", "to say what the target is"), classes=True
+        )
         y = inferred.encode(columns)
         return (y[:, 0], inferred[0]) if single else (y, inferred)
     except InputError as error:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from gspn.datasets.family import Sources
-from gspn.datasets.locks import locked
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.storage import FORMAT, read_dataset, write_dataset
+from gspn.locks import locked
 
 logger = logging.getLogger(__name__)
 

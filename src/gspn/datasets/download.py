@@ -20,8 +20,8 @@ from typing import Any
 from tqdm import tqdm
 
 from gspn import __version__
-from gspn.datasets.locks import locked
 from gspn.errors import InputError
+from gspn.locks import locked
 
 logger = logging.getLogger(__name__)
 

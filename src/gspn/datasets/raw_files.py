@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import platformdirs
 
 from gspn.datasets.download import download
 from gspn.errors import InputError
@@ -48,25 +49,15 @@ class Folders:
         chosen = None if root is None else Path(root).expanduser()
         if chosen is not None and not chosen.is_dir():
             raise InputError(f"the data folder {chosen} (`root`, or GSPN_DATA_ROOT) does not exist")
-        cache = cache or os.environ.get("GSPN_CACHE")
-        return cls(chosen, (Path(cache).expanduser() if cache else user_cache()).absolute())
+        cache = cache or os.environ.get("GSPN_CACHE") or platformdirs.user_cache_dir("gspn", appauthor=False)
+        try:
+            return cls(chosen, Path(cache).expanduser().absolute())
+        except RuntimeError as error:
+            raise InputError("there is no home folder to keep datasets in; set GSPN_CACHE to a folder") from error
 
     def places(self, path: str) -> list[Path]:
         """Where a raw file may lie, in the order of search."""
         return [*([self.root / path] if self.root is not None else []), self.cache / "raw" / path]
-
-
-def user_cache() -> Path:
-    """The folder for caches that the system gives its user."""
-    try:
-        home = Path.home()
-    except RuntimeError as error:
-        raise InputError("there is no home folder to keep datasets in; set GSPN_CACHE to a folder") from error
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "gspn" / "cache"
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "gspn"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "gspn"
 
 
 def find(alternatives: Sequence[RawFile], folders: Folders) -> Path | None:

@@ -32,6 +32,7 @@ from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, rea
 from gspn.datasets.tu_names import PUBLISHED_FOLDS
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.degrees import with_degree
 from gspn.graphs.splits import read_folds
 
 logger = logging.getLogger(__name__)
@@ -45,8 +46,8 @@ FOLDS = (
 
 def _options(*, degree: str | None = None) -> dict[str, Any]:
     """degree: None for a continuous one where there is no other attribute; "continuous" or "count" (negative binomial)
-    adds one in any case."""
-    return {"degree": check_choice("degree", degree, (None, "continuous", "count"))}
+    adds one in any case, "category" one as `gspn.graphs.degrees` has it, to what there is without."""
+    return {"degree": check_choice("degree", degree, (None, "continuous", "count", "category"))}
 
 
 def _sources(name: str) -> Sources:
@@ -62,8 +63,9 @@ def _read(name: str, found: Found, options: dict[str, Any], progress: bool) -> G
     path = found["graphs"]
     assert path is not None
     with Files(path) as files:
-        dataset = _Reader(files, name, path).read(options["degree"], found["folds"])
-    return dataset
+        category = options["degree"] == "category"
+        dataset = _Reader(files, name, path).read(None if category else options["degree"], found["folds"])
+    return with_degree(dataset) if category else dataset
 
 
 FAMILY = Family(version=1, options=_options, sources=_sources, read=_read)

@@ -20,8 +20,8 @@ from torch import Tensor
 from gspn.baselines import GIN, Constant, GraphNetwork
 from gspn.baselines.features import Features
 from gspn.graphs import GraphDataset
-from gspn.graphs.draws import keyed_generator
 from gspn.models.gspn import GSPN
+from gspn.random_streams import keyed_generator
 
 SHARE, DRAWS = 0.01, 5
 _LABELS = 21

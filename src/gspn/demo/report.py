@@ -16,6 +16,7 @@ from gspn.demo.replacing import FOLLOWS, NEW, OLD
 from gspn.demo.rows import rows_of
 from gspn.demo.story import HIDDEN, Story, in_one_thread
 from gspn.experiments.page import inline_svg
+from gspn.files import replace_file
 from gspn.plots.calibration import calibration
 from gspn.plots.charts import bars
 from gspn.plots.files import save_figure, svg_text
@@ -23,7 +24,6 @@ from gspn.plots.imputed import observed_against_imputed
 from gspn.plots.molecules import draw_molecules
 from gspn.policy import Tried
 from gspn.policy.telling import in_words, judged, why
-from gspn.training.files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -33,6 +33,7 @@ MEASURES: Mapping[str, Measure] = {
         "Average precision", "average precision in %, mean over the tasks", "higher", 100.0, 2
     ),
     "mean absolute error": Measure("Mean absolute error", "mean absolute error", "lower"),
+    "R²": Measure("R²", "R²", "higher", 1.0, 3),
     "nll per vertex": Measure(
         "NLL per vertex", "−log density of the missing entries, nats per vertex that has some", "lower"
     ),
@@ -57,7 +58,9 @@ def judge_predictions(target: Target, model: Any, inputs: Any, labels: Tensor) -
     """Score of anything that has `predict` and `score`: a model on graphs or a head on embeddings."""
     measure = measure_of(target)
     if measure == "mean absolute error":
-        return {measure: mean_absolute_error(labels.double().numpy().reshape(-1), model.predict(inputs).reshape(-1))}
+        error = mean_absolute_error(labels.double().numpy().reshape(-1), model.predict(inputs).reshape(-1))
+        scored = int((~labels.double().isnan()).sum()) > 1  # one label has no variance to explain
+        return {measure: error} | ({"R²": model.score(inputs, labels)} if scored else {})
     return {measure: model.score(inputs, labels)}
 
 

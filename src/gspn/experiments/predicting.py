@@ -6,39 +6,22 @@ What a run may see is decided here: one of the stage "selection" is given graphs
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
 
 import gspn
 from gspn.errors import InputError
 from gspn.experiments import systems
 from gspn.experiments.curves import curve_of
 from gspn.experiments.measures import judge_predictions
+from gspn.experiments.parts import Parts, labels_of
 from gspn.experiments.records import Record
+from gspn.experiments.row_heads import is_row_head, judge_row_heads
 from gspn.experiments.runs import ASSESSMENT, Run
 from gspn.experiments.sources import labelled
-from gspn.graphs import GraphDataset
-from gspn.targets import Target
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The graphs of one run, and which of the training graphs have labels; `test` is None during selection."""
-
-    target: Target
-    train: GraphDataset
-    labelled: Tensor
-    validation: GraphDataset
-    test: GraphDataset | None
-
-    def judged(self) -> Iterator[tuple[str, GraphDataset]]:
-        yield "validation", self.validation
-        if self.test is not None:
-            yield "test", self.test
 
 
 def predict(runs: Sequence[Run], place: Path) -> list[Record]:
@@ -53,7 +36,9 @@ def _directly(run: Run, place: Path) -> Record:
     training = parts.train[parts.labelled]
     model = systems.fit(run.model, model, training, parts.validation, place / "model.safetensors")
     seconds = {"model": time.perf_counter() - start}
-    scores = {name: judge_predictions(parts.target, model, graphs, _labels(graphs)) for name, graphs in parts.judged()}
+    scores = {
+        name: judge_predictions(parts.target, model, graphs, labels_of(graphs)) for name, graphs in parts.judged()
+    }
     return {"scores": scores, "curves": {"model": curve_of(model)}, "seconds": seconds}
 
 
@@ -63,6 +48,16 @@ def _by_heads(runs: Sequence[Run], place: Path) -> list[Record]:
     model = systems.build(runs[0].model, runs[0].settings, parts.train, runs[0].seed)
     model = systems.fit(runs[0].model, model, parts.train, parts.validation, place / "model.safetensors")
     seconds = {"model": time.perf_counter() - start}
+    on_rows = [run for run in runs if is_row_head(run.head)]
+    by_key = dict(zip([run.key for run in on_rows], judge_row_heads(on_rows, model, parts, seconds), strict=True))
+    others = [run for run in runs if not is_row_head(run.head)]
+    if others:
+        found = _by_deep_sets(others, model, parts, seconds)
+        by_key |= dict(zip([run.key for run in others], found, strict=True))
+    return [by_key[run.key] | {"curves": {"model": curve_of(model)} | by_key[run.key]["curves"]} for run in runs]
+
+
+def _by_deep_sets(runs: Sequence[Run], model: Any, parts: Parts, seconds: dict[str, float]) -> list[Record]:
     training = parts.train[parts.labelled]
     embeddings = {name: model.embed(graphs) for name, graphs in [("train", training), *parts.judged()]}
     start = time.perf_counter()
@@ -71,18 +66,18 @@ def _by_heads(runs: Sequence[Run], place: Path) -> list[Record]:
         gspn.DeepSets.fit_many(
             [head for head in heads if head.batch_size == batch_size],
             embeddings["train"],
-            _labels(training),
-            validation=(embeddings["validation"], _labels(parts.validation)),
+            labels_of(training),
+            validation=(embeddings["validation"], labels_of(parts.validation)),
             progress=False,
         )
-    seconds["heads"] = time.perf_counter() - start
+    seconds = seconds | {"heads": time.perf_counter() - start}
     return [
         {
             "scores": {
-                name: judge_predictions(parts.target, head, embeddings[name], _labels(graphs))
+                name: judge_predictions(parts.target, head, embeddings[name], labels_of(graphs))
                 for name, graphs in parts.judged()
             },
-            "curves": {"model": curve_of(model), "head": curve_of(head)},
+            "curves": {"head": curve_of(head)},
             "seconds": seconds,
         }
         if hasattr(head, "weights_")
@@ -109,8 +104,3 @@ def _parts(run: Run) -> Parts:
         seen[fold.validation],
         seen[fold.test] if run.stage == ASSESSMENT else None,
     )
-
-
-def _labels(graphs: GraphDataset) -> Tensor:
-    assert graphs.y is not None
-    return graphs.y[graphs.positions]

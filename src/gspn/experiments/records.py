@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gspn.datasets.locks import claimed
 from gspn.errors import InputError
-from gspn.training.files import replace_file
+from gspn.files import replace_file
+from gspn.locks import claimed
 
 Record = dict[str, Any]
 

@@ -1,9 +1,9 @@
-"""Findings as text: Markdown, rows for LaTeX, and the folder with all forms of the report. The page is in `page`."""
+"""Findings as text: Markdown, and the folder with all forms of the report. The page is in `page`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
 
@@ -18,22 +18,15 @@ from gspn.experiments.marks import (
     marks,
     mean_and_deviation,
     progress,
-    published_in,
     unmarked,
 )
+from gspn.files import replace_file
 from gspn.plots.charts import Curve, curves
 from gspn.plots.files import save_figure, svg_text
-from gspn.training.files import replace_file
 
 FIGURES = "figures"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
 _LIST_MARKER = re.compile(r"^(\d*)([-+.)])(?=\s|$)")
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}
 
 
 def write_report(findings: Findings, folder: str | Path) -> Path:
@@ -173,45 +166,3 @@ def _fenced(text: str) -> str:
     """Code; the fence is longer than any row of backticks in it."""
     fence = "`" * max(3, 1 + max((len(row) for row in re.findall("`+", text)), default=0))
     return f"{fence}sh\n{text}\n{fence}"
-
-
-def latex_rows(table: Table) -> str:
-    """The rows of the table for a LaTeX `tabular`: best bold, second underlined, the paper's numbers below ours.
-
-    Only `\\textbf`-like commands of plain LaTeX are used.
-    """
-    marked = marks(table)
-    lines = [_latex_row("", [escape_latex(column) for column in table.columns])]
-    for number, row in enumerate(table.rows):
-        ours = []
-        for column in table.columns:
-            cell = _latex_number(row.ours.get(column), table.digits, marked.get((number, column)))
-            over = counted_otherwise(row.ours.get(column), table)
-            ours.append(f"{cell} ({over})" if over else cell)
-        lines.append(_latex_row(row.label, ours))
-        if published_in(table, row):
-            theirs = [_latex_number(row.published.get(column), table.digits, None) for column in table.columns]
-            lines.append(_latex_row(f"{row.label} (paper)", theirs))
-    return "\n".join(lines) + "\n"
-
-
-def _latex_row(label: str, cells: Sequence[str]) -> str:
-    # The end of the row before takes a star or a bracket for its own.
-    guard = "{}" if label.lstrip().startswith(("[", "*")) else ""
-    return " & ".join([guard + escape_latex(label), *cells]) + r" \\"
-
-
-def _latex_number(number: Number | None, digits: int, mark: Mark | None) -> str:
-    if number is None:
-        return "--"
-    text = _in_words(number, digits).replace("±", r"\pm").replace("−", "-").replace("∞", r"\infty")
-    text = text.replace("NaN", r"\mathrm{NaN}")
-    if mark is not None:
-        command = r"\mathbf" if mark == "best" else r"\underline"
-        text = f"{command}{{{text}}}"
-    return f"${text}$"
-
-
-def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it is, on one line."""
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))

@@ -16,9 +16,9 @@ from gspn import datasets
 from gspn.attributes import Binary, Categorical
 from gspn.errors import InputError
 from gspn.graphs import GraphDataset
-from gspn.graphs.draws import keyed_generator
 from gspn.graphs.splits import Fold, holdout, kfold
 from gspn.models.arguments import check_integer
+from gspn.random_streams import keyed_generator
 
 _LABELS = 1
 """Names the stream of random numbers that chooses which training graphs keep their labels."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.draws import keyed_uniform
+from gspn.random_streams import keyed_uniform
 
 
 def gamma_mask(

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.draws import keyed_generator
 from gspn.graphs.pack import packed
+from gspn.random_streams import keyed_generator
 
 _GRAPHS, _CENTRES = 8, 9
 """Name the streams of random numbers that draw graphs, and where regions begin."""

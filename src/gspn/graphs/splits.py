@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gspn.errors import DAMAGE, InputError
-from gspn.graphs.draws import keyed_generator
+from gspn.random_streams import keyed_generator
 
 
 @dataclass(frozen=True, eq=False)

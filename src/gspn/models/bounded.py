@@ -20,15 +20,15 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gspn.datasets.locks import locked
 from gspn.errors import CheckpointError, InputError
+from gspn.files import PARTIAL, replace_file
 from gspn.graphs.memory import parse_memory, rows_within
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.ranges import bytes_per_vertex, level_over_ranges, row_width
+from gspn.locks import locked
 from gspn.models.compatibility import check_entries, check_stored
 from gspn.models.shards import DESCRIPTION, FORMAT, Shards, check_format, read_description
-from gspn.training.files import PARTIAL, replace_file
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from gspn.circuits.evidence import Evidence
 from gspn.errors import GSPNError
 from gspn.graphs import GraphDataset
 from gspn.graphs.batch import Batch
-from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.em import (
     check_em,
@@ -29,6 +28,7 @@ from gspn.hierarchy.em import (
     responsibilities,
     start_level,
 )
+from gspn.random_streams import keyed_generator
 from gspn.training.pauses import pause
 
 _log = logging.getLogger(__name__)

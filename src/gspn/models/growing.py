@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from gspn.graphs import GraphDataset
-from gspn.graphs.draws import keyed_generator
 from gspn.models.gspn import GSPN
 from gspn.models.judging import Judge
 from gspn.models.questions import Graphs
+from gspn.random_streams import keyed_generator
 from gspn.training import Epochs, exhaust
 
 _TRANSITIONS = 3

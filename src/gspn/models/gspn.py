@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gspn.attributes import Schema
 from gspn.circuits.structure import Unit
 from gspn.errors import NotFittedError
+from gspn.files import digest
 from gspn.graphs import Batch, GraphDataset, pack
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
@@ -36,7 +37,6 @@ from gspn.models.fitting import Fitting
 from gspn.models.questions import Graphs as Graphs
 from gspn.models.representations import Representations
 from gspn.models.shards import Shards
-from gspn.training.files import digest
 
 _log = logging.getLogger(__name__)
 

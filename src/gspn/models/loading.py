@@ -12,11 +12,11 @@ import torch
 
 from gspn.columns import shorten
 from gspn.errors import CheckpointError, InputError, NotFittedError
+from gspn.files import misfits, read_tensors
 from gspn.models.gspn import GSPN
 from gspn.models.saving import FORMAT, NEW, member_folder, settings_from_json
 from gspn.models.stack import Stack
 from gspn.models.supervised import SupervisedGSPN
-from gspn.training.files import misfits, read_tensors
 
 _KINDS: dict[str, type] = {
     "format": int,

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from gspn.attributes import Schema
 from gspn.circuits.distributions import Distribution, check_draws
-from gspn.circuits.given import Joint
+from gspn.circuits.given import Joint, Roots
 from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.graphs import Graphs as Graphs
@@ -131,8 +131,10 @@ class Questions:
     def impute(self, graphs: Graphs, how: str = "mean", generator: torch.Generator | None = None) -> Data | list[Data]:
         """A copy of the graph with missing entries filled; a list for a sequence of graphs.
 
-        `how`: "mean" takes the mean of continuous attributes and the mode of the others, "mode" the mode of each entry,
-        "sample" a draw that is joint within a vertex. Everything else of the graph stays as it is.
+        `how`: "mean" takes the mean of continuous attributes and the mode of the others, "median" the median of numbers
+        and the mode of the others, "mode" the mode of each entry, "closest" what errs least on average (the mean of
+        numbers, of counts rounded, and the mode of the others), "sample" a draw that is joint within a vertex.
+        Everything else of the graph stays as it is.
         """
         check_choice("how", how, missing.HOW)
         self._tell_objective()
@@ -141,6 +143,16 @@ class Questions:
         if isinstance(filled, Tensor):
             return with_entries(graphs, filled)
         return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
+
+    def gaps(self, dataset: GraphDataset) -> Iterator[tuple[Batch, Tensor, Roots]]:
+        """All that is known of gaps, for who asks several things of them: chunks, vertices with gaps, their roots."""
+        self._require_fitted()
+        self._tell_objective()
+        dataset = self._pack(dataset)
+        self._check_magnitudes(dataset)
+        for batch in dataset.chunks(chunk_size(self.answering)):
+            vertices = (~batch.observed).any(1).nonzero().squeeze(1)
+            yield batch, vertices, missing.gaps_of(self.answering, batch, vertices)
 
     @overload
     def sample_missing(

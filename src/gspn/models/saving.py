@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from gspn.attributes import Attribute, Schema, from_json, to_json
 from gspn.circuits.structure import Unit, circuit_from_json, circuit_to_json
+from gspn.files import replace_file, sync_folder, tensor_bytes, write_through
 from gspn.models.arguments import chosen_atoms, chosen_leaves
-from gspn.training.files import replace_file, sync_folder, tensor_bytes, write_through
 
 if TYPE_CHECKING:
     from gspn.models.gspn import GSPN
@@ -42,6 +42,9 @@ LATER: Mapping[str, Any] = {
     "start": "clusters",
     "halve_every": None,
     "atoms": None,
+    "labels": "targets",
+    "hidden": 16,
+    "class_weight": None,
 }
 """Settings that older files do not have, and what they mean there: written only where they are something else."""
 

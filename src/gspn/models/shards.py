@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gspn.errors import CheckpointError, InputError, MissingExtraError
-from gspn.training.files import replacing
+from gspn.files import replacing
 
 DESCRIPTION = "results.json"
 FORMAT = 1

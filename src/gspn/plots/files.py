@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gspn.errors import InputError
+from gspn.files import replace_file
 from gspn.plots.canvas import import_matplotlib
-from gspn.training.files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

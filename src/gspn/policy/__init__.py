@@ -8,7 +8,7 @@ from gspn.policy.candidates import EFFORTS, Candidate, Effort
 from gspn.policy.held_out import HeldOutEntries, held_out_mask
 from gspn.policy.learning import edge_types_of, fit, fitting, hold_out, model_for, settings_for
 from gspn.policy.progress import choosing, how_far
-from gspn.policy.selection import Selection, Step, Tried, loss_of_columns, select
+from gspn.policy.selection import Selection, Step, Tried, columns_alone, loss_of_columns, select
 
 __all__ = [
     "EFFORTS",
@@ -19,6 +19,7 @@ __all__ = [
     "Step",
     "Tried",
     "choosing",
+    "columns_alone",
     "edge_types_of",
     "fit",
     "fitting",

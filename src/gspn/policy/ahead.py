@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from gspn.policy.candidates import Candidate
 
-_AT_FIRST = {"no edges": 1.0, "states": 2.0, "neighbours": 10.0, "two_hops": 12.0}
+_AT_FIRST = {"no edges": 1.0, "states": 2.0, "neighbours": 10.0, "two_hops": 12.0, "descent": 20.0}
 """How long models of these kinds take, relative to each other, before any has been seen to learn."""
 
 _LEARNS_ON = 0.3
@@ -31,7 +31,8 @@ class Work:
     @classmethod
     def of(cls, candidate: Candidate, rows: float, *, learns_on: bool = False) -> Work:
         """Learning from so many rows, all folds together."""
-        return cls(candidate.edges, candidate.num_states * rows * (_LEARNS_ON if learns_on else 1.0))
+        kind = "descent" if candidate.descends else candidate.edges
+        return cls(kind, candidate.num_states * rows * (_LEARNS_ON if learns_on else 1.0))
 
 
 @dataclass

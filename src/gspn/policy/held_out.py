@@ -9,9 +9,9 @@ from torch import Tensor
 
 from gspn.errors import InputError
 from gspn.graphs import GraphDataset
-from gspn.graphs.draws import keyed_uniform
 from gspn.graphs.missing import with_missing
 from gspn.models.compatibility import MAX_DEVIATIONS
+from gspn.random_streams import keyed_uniform
 
 SHARE = 0.1
 """Of the graphs, or of the observed entries, that are held out to stop by."""

@@ -7,6 +7,7 @@ entries most likely, and in the end all of them learn on from all entries.
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import time
@@ -34,6 +35,8 @@ from gspn.policy.candidates import (
     can_be_held,
     started_anew,
     with_edges,
+    with_more_levels,
+    with_weaker_priors,
     without_edges,
 )
 from gspn.policy.held_out import held_out_mask
@@ -63,6 +66,12 @@ _PULL = 2.0
 _LEAST_RATIO = -50.0
 """Of the logarithm of a likelihood to the best one: what is less likely is told apart no further."""
 
+_CHANCE = 1.0
+"""Nats that all held-out entries gain together without which a number is not worth choosing."""
+
+_STEP, _LEAST_SPREAD, _LARGEST_SPREAD = 1.1, 0.7, 1.4
+"""Deviations of all models are multiplied by powers of the step, as far as held-out entries become more likely."""
+
 _LEAST_WEIGHT = 0.05
 """What has less is left out: it costs time in every answer."""
 
@@ -91,6 +100,8 @@ class Selection:
     """Of the stack, in nats per held-out entry, before it learned from these, too"""
     held_out: int
     """How many entries have judged"""
+    spread: float = 1.0
+    """What deviations of continuous attributes were multiplied by: models are too sure, or not sure enough"""
 
 
 @dataclass(frozen=True)
@@ -132,19 +143,23 @@ def select(
         return _unjudged(dataset, effort, seed)
     contest = Contest(part, folds, notice, whole=dataset, seconds=seconds)
     mixtures, most, hears = without_edges(part, effort, seed), MOST[effort], bool(dataset.num_edges_per_graph().sum())
-    places = 1 if effort == "quick" else 2
-    first, rows = mixtures[-most:], len(part.entries())
-    contest.enter(
-        mixtures, (with_edges(first[-places:], effort, rows) if hears else []) + started_anew(first, effort), first
-    )
+    places, rows, first = 1 if effort == "quick" else 2, len(part.entries()), mixtures[-most:]
+    hearing = with_edges(first[-places:], effort, rows) if hears else []
+    weaker = with_weaker_priors(first[-1:], effort)
+    contest.enter(mixtures, [*weaker, *hearing, *started_anew(first, effort)], first)
+    chosen = contest.chosen(most)
+    contest.enter(with_weaker_priors(contest.best(1), effort), [*hearing, *started_anew(chosen, effort)], chosen)
     if hears:
         chosen = contest.chosen(most)
-        contest.enter(with_edges(contest.best(places), effort, rows), started_anew(chosen, effort), chosen)
+        later = [deep for one in chosen[:1] for deep in with_more_levels(one, part, effort)]
+        later += started_anew(chosen, effort)
+        contest.enter(with_edges(contest.best(places), effort, rows), later, chosen)
         if effort != "quick":
-            chosen = contest.chosen(most)
             free = [replace(one, slopes="free") for one in contest.best_regressing()]
-            contest.enter(free, started_anew(chosen, effort), chosen)
+            contest.enter(free, later, chosen)
         contest.enter_uncertain()
+        for best in contest.best(1):
+            contest.enter(with_more_levels(best, part, effort), started_anew(chosen, effort), chosen)
     chosen = contest.chosen(most)
     contest.enter(started_anew(chosen, effort), last=chosen)
     return contest.finish(most)
@@ -183,6 +198,11 @@ def loss_of_columns(dataset: GraphDataset, *, effort: Effort = "normal", seed: i
     return -float(contest.scores[0].mean()) if contest.scores else math.nan
 
 
+def columns_alone(dataset: GraphDataset, seed: int) -> GSPN:
+    """A model in which every column stands by itself, as a yardstick for others: one state learns nothing else."""
+    return fitted(dataset, by_columns(dataset, seed), 1)
+
+
 def _unjudged(dataset: GraphDataset, effort: Effort, seed: int) -> Selection:
     """Where there is too little to hold anything out: the simplest candidates, all with the same weight."""
     known = [one for one in without_edges(dataset, effort, seed) if one.num_states <= 4]
@@ -197,7 +217,7 @@ def _unjudged(dataset: GraphDataset, effort: Effort, seed: int) -> Selection:
 
 def fitted(dataset: GraphDataset, candidate: Candidate, num_edge_types: int) -> GSPN:
     model = GSPN(dataset.schema, **candidate.settings(num_edge_types))
-    return model.fit(dataset, progress=False, keep_scores=False)
+    return model.fit(dataset, progress=False, keep_scores=False, **candidate.learning(dataset))
 
 
 class Contest:
@@ -255,13 +275,17 @@ class Contest:
         self.notice(Step(candidate, learned, tuple(works), learned + len(ahead), learns_on=not ahead))
 
     def _judge(self, candidate: Candidate, models: Sequence[GSPN]) -> None:
+        scores = self._scored(models)
+        self.candidates.append(candidate)
+        self.models.append(list(models))
+        self.scores.append(scores)
+
+    def _scored(self, models: Sequence[GSPN]) -> Tensor:
         scores = [
             log_scores(model, training, self.truth, mask, self.widths)
             for model, training, mask in zip(models, self.training, self.folds, strict=True)
         ]
-        self.candidates.append(candidate)
-        self.models.append(list(models))
-        self.scores.append(torch.cat(scores))
+        return torch.cat(scores)
 
     def enter_uncertain(self) -> None:
         """The best that regresses on neighbours, once more, with how uncertain they are: EM does not ask for it."""
@@ -279,7 +303,7 @@ class Contest:
         return [self.candidates[n] for n in order[:number]]
 
     def chosen(self, most: int) -> list[Candidate]:
-        return [self.candidates[n] for n in self._chosen(most)]
+        return [self.candidates[n] for n in self._chosen(most)] if self.candidates else []
 
     def _chosen(self, most: int) -> list[int]:
         """Numbers of candidates, one after another that which adds most to the average of those before.
@@ -310,15 +334,37 @@ class Contest:
         """The stack of what was chosen; its models learn on from all entries."""
         self._require_candidates()
         chosen, weights = self._weighed(self._chosen(most))
-        loss = -float(_mixed([self.scores[n] for n in chosen], weights).mean())
+        spread, loss = self._spread(chosen, weights)
         models = []
         for place, n in enumerate(chosen):
             self._tell(self.candidates[n], (), [self.candidates[later] for later in chosen[place:]])
             models.append(self._learned_on(n))
+        for model in models:
+            model.hierarchy.widen(spread)
         of = dict(zip(chosen, weights.tolist(), strict=True))
         tried = [Tried(one, -float(self.scores[n].mean()), of.get(n, 0.0)) for n, one in enumerate(self.candidates)]
         tried += [Tried(one, float("nan"), error=error) for one, error in self.failed.items()]
-        return Selection(Stack(models, weights.tolist()), tuple(tried), loss, len(self.scores[0]))
+        return Selection(Stack(models, weights.tolist()), tuple(tried), loss, len(self.scores[0]), spread)
+
+    def _spread(self, chosen: Sequence[int], weights: Tensor) -> tuple[float, float]:
+        """What to multiply deviations by, all alike so that slopes stay what they are, and the loss with it.
+
+        One step after the other in the direction that helps; a gain that may be chance is left.
+        """
+        own = [self.scores[n] for n in chosen]
+        best, reached = 1.0, float(_mixed(own, weights).mean())
+        if all(width is None for width in self.widths):
+            return best, -reached
+        for step in (_STEP, 1 / _STEP):
+            while _LEAST_SPREAD <= best * step <= _LARGEST_SPREAD:
+                scores = [self._scored([_widened(one, best * step) for one in self.models[n]]) for n in chosen]
+                found = float(_mixed(scores, weights).mean())
+                if (found - reached) * len(own[0]) <= _CHANCE:
+                    break
+                best, reached = best * step, found
+            if best != 1.0:
+                break
+        return best, -reached
 
     def _require_candidates(self) -> None:
         if not self.candidates:
@@ -339,11 +385,19 @@ class Contest:
 
     def _learned_on(self, number: int) -> GSPN:
         """From where the candidate stands, so that its states stay what they are."""
+        learning = self.candidates[number].learning(self.whole, on=True)
         try:
-            return self.models[number][0].fit(self.whole, progress=False, keep_scores=False, warm_start=True)
+            model = self.models[number][0]
+            return model.fit(self.whole, progress=False, keep_scores=False, warm_start=True, **learning)
         except GSPNError as error:  # the whole may have values that are out of its reach, or make it diverge
             _log.info("%s learns from the beginning: %s", self.candidates[number], error)
             return fitted(self.whole, self.candidates[number], self.num_edge_types)
+
+
+def _widened(model: GSPN, factor: float) -> GSPN:
+    copied = copy.deepcopy(model)
+    copied.hierarchy.widen(factor)
+    return copied
 
 
 def _with_settings(model: GSPN, candidate: Candidate) -> GSPN:

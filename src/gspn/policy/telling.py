@@ -19,7 +19,10 @@ def in_words(candidate: Candidate) -> str:
     """A candidate for those who do not know the library's words."""
     states = candidate.num_states
     kinds = "one kind of vertices" if states == 1 else f"{states} kinds of vertices"
-    hears = _HEARS[candidate.edges] + ", each in its own way" * (candidate.slopes == "free")
+    hears = _HEARS[candidate.edges]
+    if candidate.descends:
+        hears = f"hearing of the kinds of others up to {candidate.levels - 1} edges away"
+    hears += ", each in its own way" * (candidate.slopes == "free")
     return f"{kinds}, {hears}" + ", and how sure these are" * bool(candidate.context_variance)
 
 

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import FloatArray
-from gspn.graphs.draws import keyed_generator
 from gspn.predictors.embeddings import Rows
 from gspn.predictors.loops import Integers, adam, rectify_and_pool, unpool
 from gspn.predictors.outputs import Outputs
+from gspn.random_streams import keyed_generator
 
 _START = 11
 """Names the stream of random numbers from which starting weights are drawn."""

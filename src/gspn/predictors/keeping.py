@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from gspn.errors import CheckpointError
+from gspn.files import misfits
 from gspn.predictors.heads import Head
 from gspn.predictors.runs import Labelled, Run
 from gspn.training import Checkpoint
-from gspn.training.files import misfits
 
 SECONDS_BETWEEN = 1.0
 """Of training, between two writings."""

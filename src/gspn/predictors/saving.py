@@ -10,10 +10,10 @@ import torch
 
 from gspn.attributes import Schema, from_json, to_json
 from gspn.errors import CheckpointError, GSPNError
+from gspn.files import misfits, read_tensors, replace_file, tensor_bytes
 from gspn.predictors.heads import shapes
 from gspn.predictors.outputs import Outputs
 from gspn.targets import Target
-from gspn.training.files import misfits, read_tensors, replace_file, tensor_bytes
 
 if TYPE_CHECKING:
     from gspn.predictors.deep_sets import DeepSets

@@ -23,7 +23,6 @@ from tqdm import tqdm
 
 from gspn.attributes import FloatArray
 from gspn.errors import InputError
-from gspn.graphs.draws import keyed_generator
 from gspn.predictors.embeddings import Rows
 from gspn.predictors.heads import Head, Stack, Weights
 from gspn.predictors.keeping import Keeper
@@ -31,6 +30,7 @@ from gspn.predictors.loops import Integers, gather_graphs
 from gspn.predictors.outputs import Outputs
 from gspn.predictors.runs import Labelled, Run
 from gspn.predictors.sharing import Workers, share_out
+from gspn.random_streams import keyed_generator
 from gspn.targets import all_binary
 
 _ORDER = 12

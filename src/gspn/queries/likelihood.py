@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.draws import keyed_uniform
 from gspn.queries.chunks import chunk_size
 from gspn.queries.contract import Answering
+from gspn.random_streams import keyed_uniform
 
 
 def leave_one_out_nll(model: Answering, dataset: GraphDataset, max_roots: int, seed: int) -> float:

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from gspn.graphs.batch import Batch
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.draws import keyed_uniform
 from gspn.graphs.walks import Neighbourhood
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.queries.chunks import chunk_size
 from gspn.queries.contract import Answering
 from gspn.queries.likelihood import sampled_log_probs
+from gspn.random_streams import keyed_uniform
 
 _GRAPHS, _TRIED = -1, -2
 """Name the streams of random numbers that choose graphs to be scored (vertices have their own numbers from 0 on)."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gspn.errors import CheckpointError
-from gspn.training.files import digest, misfits, read_tensors, remove_leftovers, replace_file, tensor_bytes
+from gspn.files import digest, misfits, read_tensors, remove_leftovers, replace_file, tensor_bytes
 
 FORMAT = 1
 

@@ -24,9 +24,9 @@ from tqdm import tqdm
 
 from gspn.errors import CheckpointError, GSPNError
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.draws import keyed_generator
 from gspn.graphs.masks import FIXED
 from gspn.hierarchy.objectives import Objective
+from gspn.random_streams import keyed_generator
 from gspn.training.checkpoint import Checkpoint
 from gspn.training.pauses import pause
 from gspn.training.processes import Processes

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical
 from gspn.graphs import GraphDataset
-from gspn.graphs.draws import keyed_uniform
 from gspn.models.arguments import check_choice
+from gspn.random_streams import keyed_uniform
 
 MECHANISMS = ("random", "given", "value")
 

@@ -30,8 +30,8 @@ from gspn.attributes import Attribute, Binary, Categorical, Continuous, Count, S
 from gspn.errors import InputError, MissingExtraError
 from gspn.experiments.sources import Source
 from gspn.graphs import GraphDataset
-from gspn.graphs.draws import keyed_generator
 from gspn.graphs.pack import packed
+from gspn.random_streams import keyed_generator
 
 MOST_ROWS = 2_000
 _NEIGHBOURS = 5

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gspn.datasets import locks
-from gspn.datasets.locks import locked
+from gspn import locks
 from gspn.errors import InputError
+from gspn.locks import locked
 
 
 def test_the_second_waits_for_the_first(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from gspn.graphs.draws import keyed_generator, keyed_uniform
+from gspn.random_streams import keyed_generator, keyed_uniform
 
 MANY = torch.arange(100_000)
 SUSPICIOUS = 1e-3

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gspn.training.files import PARTIAL, remove_leftovers, replace_file, replacing
+from gspn.files import PARTIAL, remove_leftovers, replace_file, replacing
 
 
 def test_two_that_write_the_same_file_do_not_disturb_each_other(tmp_path: Path) -> None:
