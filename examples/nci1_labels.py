@@ -22,7 +22,7 @@ import torch
 import gspn
 
 MODELS: dict[str, dict[str, Any]] = {
-    "small": {"num_layers": 5, "num_states": 20, "epochs": 60, "lr": 0.1, "patience": 15},
+    "small": {"num_layers": 5, "num_states": 20, "epochs": 60, "lr": 0.1, "halve_every": 20, "patience": 25},
     "large": {"num_layers": 8, "num_states": 40, "epochs": 150, "lr": 0.05, "patience": 25},
 }
 

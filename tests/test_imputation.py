@@ -92,7 +92,7 @@ def packed(imputer: TableImputer, nodes: Any, edges: Any) -> gspn.GraphDataset:
 # ---- Tables
 
 
-@pytest.mark.parametrize("how", ["mean", "mode", "sample"])
+@pytest.mark.parametrize("how", ["mean", "median", "mode", "closest", "sample"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_only_gaps_change(fitted: TableImputer, seed: int, how: str) -> None:
     nodes, edges = draw_tables(seed)
@@ -366,7 +366,7 @@ def test_refusals_of_tables(fitted: TableImputer, change: Any, message: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"how": "median"}, "how must be one of 'mean', 'mode', 'sample', got 'median'"),
+        ({"how": "best"}, "how must be one of 'mean', 'median', 'mode', 'closest', 'sample', got 'best'"),
         ({"effort": "some"}, "effort must be one of 'quick', 'normal', 'thorough', got 'some'"),
         ({"level": 90}, "level must be a number between 0 and 1, got 90"),
         ({"arguments": {"states": 3}}, "arguments: 'states' is none of "),
@@ -447,7 +447,7 @@ def test_refusals_of_impute() -> None:
     with pytest.raises(InputError, match="model must be a GSPN or a Stack, got 'model'"):
         Impute("model")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="how must be one of"):
-        Impute(model, how="median")
+        Impute(model, how="best")
     wrong: list[Any] = [HeteroData(), [HeteroData()], 3]
     for bad in wrong:
         with pytest.raises(InputError, match="Impute takes a Data, a Batch or a list of Data"):

@@ -41,8 +41,8 @@ _Given = TypeVar("_Given", bound=Data | Batch)
 class Impute(BaseTransform):
     """PyG transform that fills the missing entries (NaN) of `x` and leaves everything else as it is.
 
-    Works on a Data, a PyG Batch and a list of graphs. `how` is as in `GSPN.impute`: "mean" (the mean of continuous
-    attributes, the mode of the others), "mode" or "sample", which draws from `generator` and differs at every call.
+    Works on a Data, a PyG Batch and a list of graphs. `how` is as in `GSPN.impute`; "sample" draws from `generator` and
+    differs at every call.
     """
 
     def __init__(self, model: GSPN | Stack, how: str = "mean", generator: torch.Generator | None = None) -> None:
@@ -108,7 +108,8 @@ class TableImputer(BaseEstimator):
     Parameters
     ----------
     how:
-        What is filled in: "mean" (the mean of continuous attributes, the mode of the others), "mode" or "sample".
+        What is filled in: "closest" (what errs least on average: the mean of numbers, of counts and other whole numbers
+        rounded, and the likeliest category), "mean" (the same, but the likeliest count), "median", "mode" or "sample".
     level:
         Probability of the intervals in the table of spreads.
     effort:
@@ -144,7 +145,7 @@ class TableImputer(BaseEstimator):
         directed: bool | str = False,
         parallel: bool = False,
         ignore: str | Sequence[str] = (),
-        how: str = "mean",
+        how: str = "closest",
         level: float = 0.9,
         effort: policy.Effort = "normal",
         num_layers: int | None = None,
@@ -354,7 +355,7 @@ def complete(
     dataset: GraphDataset,
     *,
     graph: str | None = None,
-    how: str = "mean",
+    how: str = "closest",
     level: float | None = None,
     seed: int = 0,
     whole: Sequence[str] = (),

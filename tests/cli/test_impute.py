@@ -129,6 +129,8 @@ def test_refusals_of_effort(run: Run, files: Path, people_model: Path) -> None:
     assert "--effort is one of quick, normal, thorough" in run("impute", nodes, "--effort", "some", code=2).stderr
     assert "say that it is one" in run("impute", nodes, "--effort", "quick", "--states", "3", code=2).stderr
     assert "brings a trained model" in run("impute", nodes, "--effort", "quick", "-m", people_model, code=2).stderr
+    said = run("impute", nodes, "--how", "best", code=2).stderr
+    assert "--how is one of mean, median, mode, closest, sample, not 'best'" in said
 
 
 def test_guesses_about_whole_numbers(run: Run, tmp_path: Path) -> None:

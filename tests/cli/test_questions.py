@@ -100,6 +100,20 @@ def test_predictions_of_vertices_and_numbers(run: Run, files: Path, tmp_path: Pa
     assert (table["age_low"] < table["age_high"]).all()
 
 
+def test_known_labels_of_vertices_are_evidence(run: Run, files: Path, tmp_path: Path) -> None:
+    """What is predicted are the gaps of the column; the level is told, or seen."""
+    nodes = pd.read_csv(files / "complete.csv")
+    nodes.loc[::3, "team"] = None
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    tables = (tmp_path / "nodes.csv", files / "edges.csv")
+    run("fit", *tables, "--target", "team", "--level", "vertex", "-o", tmp_path / "m", *SMALL)
+    assert gspn.load(tmp_path / "m", gspn.SupervisedGSPN).labels == "evidence"
+    found = parsed(run("predict", *tables, "-m", tmp_path / "m", "--json"))
+    assert all(row["team_predicted"] is not None for row in found["table"])
+    wrong = run("fit", *tables, "--target", "team", "--level", "graph", "-o", tmp_path / "n", *SMALL, code=2)
+    assert "--level graph" in wrong.stderr
+
+
 def test_only_models_with_a_target_predict(run: Run, files: Path, drug_model: Path) -> None:
     assert "without a target" in run("predict", files / "drugs.smi", "-m", drug_model, code=2).stderr
 

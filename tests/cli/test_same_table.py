@@ -51,7 +51,6 @@ def typed() -> tuple[pd.DataFrame, pd.DataFrame]:
 QUICK = {"effort": "quick"}
 
 CASES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
-    "one graph": (lambda: (people(), ring(60)), QUICK, ("--effort", "quick")),
     "no edges": (lambda: (people()[["id", "team", "age"]], None), {}, ()),
     "few rows": (lambda: (people(12), ring(12)), {}, ()),
     "edge types": (typed, {"edge_type": "kind", **QUICK}, ("--edge-type", "kind", "--effort", "quick")),

@@ -14,7 +14,7 @@ import gspn
 from gspn import Binary, Categorical, Continuous, Count, GraphDataset, Schema, pack, policy
 from gspn.errors import InputError
 from gspn.graphs.missing import uniform_mask, with_missing
-from gspn.policy.candidates import Candidate, started_anew, with_edges, without_edges
+from gspn.policy.candidates import Candidate, started_anew, with_edges, with_more_levels, without_edges
 from gspn.policy.scoring import bin_width, bin_widths, log_scores
 from gspn.policy.selection import Contest, fitted, held_out
 
@@ -260,3 +260,67 @@ def test_what_wins_learns_from_what_was_held_out() -> None:
     afresh = fitted(dataset, Candidate(2, "shrunk"), 1)
     one, other = (torch.as_tensor(model.log_likelihood(dataset[0])).sum() for model in (contest.best_model(), afresh))
     assert float(one) == pytest.approx(float(other), rel=0.02)
+
+
+def test_deviations_are_multiplied_where_models_are_too_sure() -> None:
+    """Ten states on 120 rows are too sure of what they say: a factor is chosen, and what comes out has it."""
+    x = torch.randn(120, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    dataset = pack(_without_edges(x), Schema([Continuous(name) for name in "abc"]))
+    contest = Contest(dataset, held_out(dataset, 0))
+    contest.enter([Candidate(10, "full", prior=0.1)])
+    selection = contest.finish(1)
+    assert selection.spread > 1
+    assert selection.loss < selection.tried[0].loss
+    plain = fitted(dataset, Candidate(10, "full", prior=0.1), 1)
+    before = plain.get_parameters()["leaves"]["a", "b", "c"]["covariance"]
+    plain.hierarchy.widen(2.0)
+    torch.testing.assert_close(plain.get_parameters()["leaves"]["a", "b", "c"]["covariance"], 4 * before)
+
+
+def test_calibrated_models_stay_as_they_are() -> None:
+    dataset = correlated_rows(600)
+    contest = Contest(dataset, held_out(dataset, 0))
+    contest.enter([Candidate(1, "full")])
+    assert contest.finish(1).spread == 1.0
+
+
+def test_what_follows_from_other_columns_wants_a_weak_prior() -> None:
+    """Shapes of few kinds, whose columns all follow from the kind: pseudo-observations would blur them."""
+    rng = np.random.default_rng(0)
+    kinds = rng.normal(size=(8, 3))
+    x = torch.from_numpy(kinds[rng.integers(8, size=400)] + 0.01 * rng.normal(size=(400, 3)))
+    dataset = pack(_without_edges(x), Schema([Continuous(name) for name in "abc"]))
+    dataset = with_missing(dataset, uniform_mask(dataset, 0.2, 0))
+    chosen = policy.select(dataset, effort="normal")
+    best = max(chosen.tried, key=lambda one: one.weight).candidate
+    assert best.prior < 1
+    assert "weak prior" in str(best)
+
+
+def test_more_levels_are_for_discrete_columns() -> None:
+    """Four levels from both starts, where most columns are discrete; their size of steps bounds what they visit."""
+    discrete, best = every_kind(200), Candidate(4, "diagonal", "neighbours", slopes="free", context_variance=1.0)
+    found = with_more_levels(best, discrete, "normal")
+    assert [(one.levels, one.start) for one in found] == [(4, "em"), (4, "clusters")]
+    assert all(one.edges == "states" and one.slopes == "tied" and one.num_states > 4 for one in found)
+    assert with_more_levels(best, smooth_field(200), "normal") == []
+    assert with_more_levels(best, discrete, "quick") == []
+    one = found[0]
+    assert one.settings(1)["num_layers"] == 4
+    assert one.learning(discrete)["epochs"] > one.learning(discrete, on=True)["epochs"] > 0
+    assert Candidate(4, "diagonal", "states").learning(discrete) == {}
+
+
+def test_more_levels_learn_on() -> None:
+    """By gradient descent from where they stand: what was held out becomes likelier, and nothing starts afresh."""
+    dataset = every_kind(150)
+    contest = Contest(dataset, held_out(dataset, 0)[:1])
+    contest.enter([Candidate(3, "diagonal", "states", levels=3)])
+    before = contest.models[0][0].get_parameters()["transitions"]
+    (model,) = contest.finish(1).stack.models
+    after = model.get_parameters()["transitions"]
+    assert not torch.equal(after, before)
+    torch.testing.assert_close(after, before, rtol=0, atol=0.6)
+    assert (
+        model.history_[-1]["epoch"] <= Candidate(3, "diagonal", "states", levels=3).learning(dataset, on=True)["epochs"]
+    )

@@ -18,6 +18,7 @@ from torch_geometric.data import Batch, Data
 
 import gspn
 from gspn import GSPN, Binary, Continuous, GSPNError, Schema
+from gspn.circuits.distributions import Mixture
 from gspn.testing import oracle
 
 SIGNIFICANCE = 1e-4
@@ -107,7 +108,7 @@ def test_the_mean_is_the_papers_formula() -> None:
 
 
 @over_templates
-@pytest.mark.parametrize("how", ["mean", "mode"])
+@pytest.mark.parametrize("how", ["mean", "median", "mode", "closest"])
 def test_filled_entries_are_means_and_modes_of_their_conditionals(name: str, how: str) -> None:
     """A vertex with one gap: what fills it is what `conditional` says there."""
     model, graph = model_of(name, 2), draw_graphs(1, seed=5, sizes=(6, 6), missing=0.0)[0]
@@ -115,13 +116,18 @@ def test_filled_entries_are_means_and_modes_of_their_conditionals(name: str, how
         hidden = graph.clone()
         hidden.x[3, column] = math.nan
         distribution = model.conditional(hidden, attribute.name, vertices=[3])
-        by_mean = how == "mean" and attribute.kind == "continuous"
-        expected = (distribution.mean if by_mean else distribution.mode).double()
+        expected = distribution.mode.double()
+        if attribute.kind == "continuous" and how in ("mean", "closest"):
+            expected = distribution.mean
+        elif attribute.kind == "count" and how == "closest":
+            expected = distribution.mean.round()
+        elif isinstance(distribution, Mixture) and how == "median":
+            expected = distribution.quantile(0.5)
         torch.testing.assert_close(model.impute(hidden, how).x[3, column], expected[0], rtol=1e-9, atol=1e-9)
 
 
 @over_templates
-@pytest.mark.parametrize("how", ["mean", "mode", "sample"])
+@pytest.mark.parametrize("how", ["mean", "median", "mode", "closest", "sample"])
 def test_filling_keeps_what_is_known(name: str, how: str) -> None:
     model = model_of(name)
     graphs = draw_graphs(4, seed=6, missing=0.5)
@@ -158,7 +164,7 @@ def test_filling_keeps_what_is_known(name: str, how: str) -> None:
 
 def test_nothing_missing_and_no_vertices() -> None:
     model, graph = model_of("random"), draw_graphs(1, seed=7, missing=0.0)[0]
-    for how in ("mean", "mode", "sample"):
+    for how in ("mean", "median", "mode", "closest", "sample"):
         assert torch.equal(model.impute(graph, how).x, graph.x)
     assert model.log_prob_missing(graph, graph).tolist() == [0.0] * graph.num_nodes
     assert torch.equal(model.sample_missing(graph, 2), graph.x.expand(2, -1, -1))

@@ -1,16 +1,9 @@
-"""One training run in a process of its own, for tests that kill it.
-
-    python run_fit.py OBJECTIVE MOMENT NUMBER FOLDER...
-
-fits with the checkpoint FOLDER/checkpoint.safetensors and saves the model to FOLDER/model, folder after folder. At the
-given moment, the NUMBERth time it comes there, the process sends itself SIGKILL; at the moment "never" it does not.
-"""
+"""One training run in a process of its own, for tests that kill it."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -58,10 +51,13 @@ def die_at(moment: str, number: int) -> None:
     setattr(home, name, dying)
 
 
-if __name__ == "__main__":
-    objective, moment, number, *folders = sys.argv[1:]
+def main(objective: str, moment: str, number: int, *folders: Path) -> None:
+    """Fit with a folder's checkpoint.safetensors and save the model in it, folder after folder.
+
+    The process sends itself SIGKILL the given time that it comes to the moment; at "never" it does not.
+    """
     if moment != "never":
-        die_at(moment, int(number))
-    print("fitting", flush=True)
-    for folder in map(Path, folders):
+        die_at(moment, number)
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
         fit(objective, folder / "checkpoint.safetensors").save(folder / "model")

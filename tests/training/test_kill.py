@@ -1,28 +1,29 @@
 """A run that is killed again and again, and started again each time, ends like one that was never killed.
 
 The runs are processes of their own and die by SIGKILL: some from outside, after a random number of epochs and then a
-random delay; some at the moments that matter most, which they reach by themselves.
+random delay; some at the moments that matter most, which they reach by themselves. They are forked from a server that
+has imported everything and done nothing yet, for that is most of the time of a new process.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from safetensors import safe_open
+from training import run_fit
 
 import gspn
 from gspn.files import PARTIAL
-
-SCRIPT = Path(__file__).with_name("run_fit.py")
 
 RANDOM = "some random moment"
 
@@ -45,17 +46,24 @@ KILLS: dict[str, list[tuple[str, int]]] = {
 }
 
 
-def start(*arguments: str | Path) -> subprocess.Popen[str]:
-    threads = str(min(2, os.cpu_count() or 1))
+Start = Callable[..., BaseProcess]
+
+
+@pytest.fixture(scope="module")
+def start() -> Start:
+    """Begins a run; the server is started by the first one and finds modules where this process does."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload([run_fit.__name__])
     paths = [Path(gspn.__file__).parents[1], Path(__file__).parents[1]]
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-        "OMP_NUM_THREADS": threads,
-        "OMP_WAIT_POLICY": "passive",  # threads that spin while they wait make a busy machine ten times slower
-    }
-    return subprocess.Popen(
-        [sys.executable, SCRIPT, *arguments], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+
+    def begun(*arguments: Any) -> BaseProcess:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+            process = server.Process(target=run_fit.main, args=arguments)
+            process.start()
+        return process
+
+    return begun
 
 
 def epochs_kept(folder: Path) -> int:
@@ -67,27 +75,25 @@ def epochs_kept(folder: Path) -> int:
     return epoch
 
 
-def run_and_kill(objective: str, folder: Path, moment: str, number: int, rng: np.random.Generator) -> None:
+def run_and_kill(
+    start: Start, objective: str, folder: Path, moment: str, number: int, rng: np.random.Generator
+) -> None:
     """Start a run and see it die: at a moment of its own, or from outside at a random one."""
-    if moment != RANDOM:
-        process = start(objective, moment, str(number), folder)
-    else:
-        process = start(objective, "never", "0", folder)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "fitting\n"
+    process = start(objective, "never" if moment == RANDOM else moment, number, folder)
+    if moment == RANDOM:
         wanted = epochs_kept(folder) + int(rng.integers(1, 5))
-        while epochs_kept(folder) < wanted and process.poll() is None:
+        while epochs_kept(folder) < wanted and process.is_alive():
             time.sleep(0.001)
         time.sleep(rng.uniform(0, 0.1))  # an epoch takes about 0.04 s
         process.kill()
-    _, errors = process.communicate()
-    assert process.returncode == -signal.SIGKILL, f"{moment} was never reached:\n{errors}"
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, f"{moment} was never reached"
 
 
-def run_to_the_end(objective: str, *folders: Path) -> None:
-    process = start(objective, "never", "0", *folders)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
+def run_to_the_end(start: Start, objective: str, *folders: Path) -> None:
+    process = start(objective, "never", 0, *folders)
+    process.join()
+    assert process.exitcode == 0
 
 
 def result(folder: Path) -> dict[str, Any]:
@@ -104,12 +110,12 @@ def result(folder: Path) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 @pytest.mark.parametrize("objective", KILLS)
-def test_killed_run_ends_like_one_never_killed(objective: str, tmp_path: Path) -> None:
+def test_killed_run_ends_like_one_never_killed(objective: str, start: Start, tmp_path: Path) -> None:
     killed, never_killed = tmp_path / "killed", tmp_path / "never killed"
     rng = np.random.default_rng(1)
     kept: list[int] = []
     for moment, number in KILLS[objective]:
-        run_and_kill(objective, killed, moment, number, rng)
+        run_and_kill(start, objective, killed, moment, number, rng)
         kept.append(epochs_kept(killed))
         assert not (killed / "model").exists()
         if moment == "checkpoint half written":
@@ -118,7 +124,7 @@ def test_killed_run_ends_like_one_never_killed(objective: str, tmp_path: Path) -
     assert kept[0] == 0, "the first kill comes before the first epoch ends"
     assert kept == sorted(kept)
     assert len(set(kept)) >= 4, f"most kills come after new epochs, {kept}"
-    run_to_the_end(objective, killed, never_killed)
+    run_to_the_end(start, objective, killed, never_killed)
     expected, found = result(never_killed), result(killed)
     assert kept[-1] <= len(expected["history"])
     assert found["history"] == expected["history"]

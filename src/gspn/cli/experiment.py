@@ -28,7 +28,7 @@ Models = Annotated[
 Results = Annotated[Path, typer.Option("--results", help="Folder of records and reports.")]
 Final = Annotated[
     bool,
-    typer.Option("--final", help="The yardstick's final sets in place of those for choosing; looks are recorded."),
+    typer.Option("--final", help="A yardstick's final sets in place of those for choosing; looks are recorded."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 

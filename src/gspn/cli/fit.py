@@ -26,6 +26,14 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            help='What has the target: "vertex", where known labels of others are used to predict one, or "graph" '
+            "(default: as the source has it).",
+            show_default=False,
+        ),
+    ] = None,
     targets: Annotated[
         Path | None, typer.Option(help="Table with the targets of graphs, if SOURCE is a table.", show_default=False)
     ] = None,
@@ -71,7 +79,10 @@ def fit(
     From 100 graphs on a tenth is held out, and training ends when these get no better; of fewer graphs, without
     --target, a tenth of the entries.
 
-    Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model
+    Where vertices have the target, gaps in its column are what is to be predicted, and known values are evidence.
+
+    Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model; gspn fit papers.csv
+    --edges cites.csv --target topic --level vertex -o topics
     """
     screen = printing.screen()
     import time
@@ -94,6 +105,7 @@ def fit(
     )
     graphs = read_graphs(source, edges, wanted)
     dataset = graphs.dataset
+    _check_level(dataset, bool(target), level)
     show_graphs(screen, dataset, said=None if edges is None else kinds)
     said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed}
     if target and not end_to_end and predicts_graphs(dataset):
@@ -137,10 +149,22 @@ def _show(screen: Screen, model: Any, dataset: Any, target: list[str], output: P
     )
 
 
+def _check_level(dataset: Any, supervised: bool, level: str | None) -> None:
+    from gspn.errors import InputError
+    from gspn.models.arguments import check_choice
+
+    check_choice("--level", level, (None, "graph", "vertex"))
+    if level is not None and not supervised:
+        raise InputError("--level says what has the target; --target names one")
+    if level is not None and level != dataset.target_level:
+        raise InputError(f"--level {level}: but there is one target per {dataset.target_level} in the source")
+
+
 def _model(dataset: Any, settings: dict[str, Any], supervised: bool) -> Any:
     from gspn.models.gspn import GSPN
     from gspn.models.supervised import SupervisedGSPN
 
     if not supervised:
         return GSPN(dataset.schema, **settings)
-    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, **settings)
+    labels = "evidence" if dataset.target_level == "vertex" else "targets"
+    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, labels=labels, **settings)

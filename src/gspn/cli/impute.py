@@ -33,6 +33,7 @@ def impute(
     *,
     columns: options.Columns,
     effort: options.Effort = None,
+    how: options.How = "closest",
     layers: options.Layers = None,
     states: options.States = None,
     epochs: options.Epochs = None,
@@ -53,7 +54,8 @@ def impute(
 
     Beside each column with gaps stand NAME_filled and the uncertainty of what was filled in: NAME_sd, NAME_low,
     NAME_high (a 90 % interval) of numbers, NAME_probability and NAME_likely (the fewest values that hold 90 % together)
-    of categories.
+    of categories. What errs least is filled in, the mean of numbers, rounded where a column holds whole numbers alone,
+    and the likeliest category; --how says otherwise.
 
     Example: gspn impute nodes.csv edges.csv -o done.csv
     """
@@ -72,6 +74,7 @@ def impute(
         raise InputError("--types, --effort and --save-model are for training, but --model brings a trained model")
     sizes = {"num_layers": layers, "num_states": states, "epochs": epochs}
     _check_effort(effort, sizes)
+    _check_how(how)
     kinds, fitted, reading = parse_types(types), None, None
     if model is not None:
         from gspn.models.loading import load
@@ -89,6 +92,7 @@ def impute(
         graphs.dataset,
         graph=graphs.reading.graph,
         level=_LEVEL,
+        how=how,
         seed=seed,
         whole=graphs.reading.whole_numbers,
     )
@@ -148,6 +152,14 @@ def _check_effort(effort: str | None, sizes: dict[str, int | None]) -> None:
         raise InputError(
             "--effort is for choosing among models, but --layers, --states and --epochs say that it is one"
         )
+
+
+def _check_how(how: str) -> None:
+    from gspn.errors import InputError
+    from gspn.queries.missing import HOW
+
+    if how not in HOW:
+        raise InputError(f"--how is one of {', '.join(HOW)}, not {how!r}")
 
 
 def with_uncertainty(completed: Any, spread: Any, model: GSPN | Stack) -> Any:

@@ -141,6 +141,7 @@ Effort = Annotated[
         show_default=False,
     ),
 ]
+How = Annotated[str, typer.Option(help="What is filled in: closest, mean, median, mode or sample.", show_default=True)]
 Layers = Annotated[int | None, _size("Levels; 1 ignores the edges")]
 States = Annotated[int | None, _size("States of a sum unit")]
 Epochs = Annotated[int | None, _size("Passes over the data at most")]

@@ -91,6 +91,11 @@ def _show_guesses(screen: Screen, dataset: GraphDataset, said: Collection[str]) 
 def show_training(screen: Screen, model: Any, seconds: float, of_columns: float | None = None) -> None:
     """How training went, in a line; beside the loss on held-out entries that of columns by themselves."""
     history = model.history_
+    if not history:  # labels that are evidence have a leaf that is learned by itself
+        outcome = model.label_outcome_
+        of_frequencies = f" ({outcome.of_frequencies:.4f} if one knew frequencies alone)"
+        screen.note(f"learned in {seconds:.0f} s; {outcome.loss:.4f} nats a held-out label{of_frequencies}")
+        return
     last = min((epoch for epoch in history if "validation" in epoch), key=_validation, default=history[-1])
     judged = f", {last['validation']:.4f} on what was held out" if "validation" in last else ""
     judged += "" if of_columns is None else f" ({of_columns:.4f} if every column stood by itself)"

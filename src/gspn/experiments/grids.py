@@ -38,13 +38,18 @@ from gspn.experiments.published import PUBLISHED
 from gspn.experiments.sources import Source
 from gspn.experiments.systems import ABILITIES, EMBEDS, FILLS, PREDICTS, check_settings
 from gspn.experiments.toml_tables import read_table
+from gspn.experiments.vertices.gaps import MECHANISMS as GAPS
+from gspn.experiments.vertices.methods import check_method as check_vertex_method
+from gspn.experiments.vertices.sets import VertexSource
 from gspn.experiments.yardstick.masks import MECHANISMS
 from gspn.experiments.yardstick.methods import check_method
 from gspn.experiments.yardstick.sets import YardstickSource
 from gspn.models.arguments import check_choice, check_integer
 
-QUESTIONS = {"predict": PREDICTS, "fill": FILLS, "time": PREDICTS, "draw": FILLS, "impute": FILLS}
-"""What is asked, and what a system without a head must be able to do for that; "impute" has methods of its own."""
+QUESTIONS = {"predict": PREDICTS, "fill": FILLS, "time": PREDICTS, "draw": FILLS, "impute": FILLS, "label": PREDICTS}
+"""What is asked, and what a system without a head must be able to do for that; yardsticks have methods of their own."""
+
+YARDSTICKS = ("impute", "label")
 
 FIGURES = ("curves", "levels")
 SIZES = ("num_layers", "num_states", "num_graph_states")
@@ -164,10 +169,10 @@ class Grid:
 
     question:
         "predict" targets, "fill" missing entries, "time" training steps, "draw" what replaced atoms change, "impute"
-        what is hidden of the yardstick's sets.
+        what is hidden of the yardstick's sets, "label" the vertices of the other yardstick's.
     asked:
-        What the question itself needs to know: for "fill" the `mask_seed`, for "draw" the `molecules`, for "impute" the
-        `cases`, pairs of a mechanism and a rate, and how many `seeds`.
+        What the question itself needs to know: for "fill" the `mask_seed`, for "draw" the `molecules`, for yardsticks
+        the `cases`, pairs of a mechanism and a rate, and how many `seeds`.
     paper:
         The published table that stands beside ours.
     against:
@@ -227,7 +232,9 @@ def parse_grid(text: str, name: str) -> Grid:
             raise InputError(f"grid {name}: there is no [{key}.NAME] in it")
     where = f"grid {name}"
     protocol = read_table(Protocol, table.pop("protocol", {}), f"{where}, [protocol]")
-    kind = YardstickSource if table.get("question") == "impute" else Source
+    kind: type[Source] = Source
+    if table.get("question") in YARDSTICKS:
+        kind = YardstickSource if table["question"] == "impute" else VertexSource
     data = {
         column: read_table(kind, {"name": column, **_table(entry, here)}, here)
         for column, entry in table.pop("data").items()
@@ -310,20 +317,23 @@ def _check_entry(grid: Grid, entry: Entry) -> None:
     for column in {column if column in entry.instead else None: column for column in entry.data or grid.data}.values():
         configurations = entry.configurations(column)
         for settings, head in configurations:
-            (check_method if grid.question == "impute" else check_settings)(entry.system, settings)
+            checks = {"impute": check_method, "label": check_vertex_method}
+            checks.get(grid.question, check_settings)(entry.system, settings)
             if head is not None:
                 _check_head(head)
             if "levels" in grid.figures and "num_layers" not in settings:
                 raise InputError("the figure 'levels' needs num_layers in settings or search")
         if len({repr(one) for one in configurations}) < len(configurations):
             raise InputError(f"the searches hold the same configuration twice for {column}")
-        if grid.question == "impute" and len(configurations) > 1:
-            raise InputError("the question 'impute' takes one configuration, without search: methods choose themselves")
+        if grid.question in YARDSTICKS and len(configurations) > 1:
+            raise InputError(
+                f"the question '{grid.question}' takes one configuration, without search: methods choose themselves"
+            )
         if grid.question in ("time", "draw"):
             _check_single(grid, entry, configurations)
     if entry.head is not None and grid.question != "predict":
         raise InputError(f"the question '{grid.question}' has no use for a head")
-    if grid.question == "impute":
+    if grid.question in YARDSTICKS:
         return
     needed = QUESTIONS[grid.question] if entry.head is None else EMBEDS
     if needed not in ABILITIES[entry.system]:
@@ -348,6 +358,7 @@ def _check_asked(grid: Grid, where: str) -> None:
         "fill": {"mask_seed": int},
         "draw": {"molecules": list},
         "impute": {"cases": list, "seeds": int},
+        "label": {"cases": list, "seeds": int},
     }
     needed = known.get(grid.question, {})
     if {key: type(value) for key, value in grid.asked.items()} != needed:
@@ -355,10 +366,11 @@ def _check_asked(grid: Grid, where: str) -> None:
         raise InputError(f"{where}, [asked]: the question '{grid.question}' needs {wanted}, got {dict(grid.asked)}")
     if grid.asked.get("mask_seed", 0) < 0:
         raise InputError(f"{where}, [asked]: mask_seed must be at least 0, got {grid.asked['mask_seed']}")
+    mechanisms = GAPS if grid.question == "label" else MECHANISMS
     for case in grid.asked.get("cases", ()):
-        if not (isinstance(case, list) and len(case) == 2 and case[0] in MECHANISMS and isinstance(case[1], float)):
-            raise InputError(f"{where}, [asked]: a case is one of {', '.join(MECHANISMS)} and a rate, got {case!r}")
-        if not 0 < case[1] < 1:
+        if not (isinstance(case, list) and len(case) == 2 and case[0] in mechanisms and isinstance(case[1], float)):
+            raise InputError(f"{where}, [asked]: a case is one of {', '.join(mechanisms)} and a rate, got {case!r}")
+        if not 0 <= case[1] < 1 or (case[1] == 0 and grid.question == "impute"):
             raise InputError(f"{where}, [asked]: a rate is a share above 0 and below 1, got {case[1]}")
     for molecule in grid.asked.get("molecules", ()):
         texts = isinstance(molecule, dict) and all(isinstance(text, str) for text in molecule.values())

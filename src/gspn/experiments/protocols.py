@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gspn.errors import GSPNError, InputError
-from gspn.experiments.grids import Grid
+from gspn.experiments.grids import YARDSTICKS, Grid
 from gspn.experiments.measures import MEASURES, measure_of
 from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Run
 from gspn.experiments.sources import Division, fold_digest
+from gspn.experiments.vertices.sets import SETS as VERTEX_SETS
 from gspn.experiments.yardstick.sets import SETS
 from gspn.graphs import GraphDataset
 from gspn.targets import Target
@@ -96,8 +97,8 @@ def contests(
         for name in names or ():
             if name not in known:
                 raise InputError(f"the grid has no {what} {name!r}; it has {', '.join(known)}")
-    if grid.question == "impute":
-        return _imputations(grid, columns, rows, final)
+    if grid.question in YARDSTICKS:
+        return _of_yardstick(grid, columns, rows, final)
     found = []
     for column, source in grid.data.items():
         if columns and column not in columns:
@@ -130,7 +131,7 @@ def contests(
     return found
 
 
-def _imputations(grid: Grid, columns: Sequence[str] | None, rows: Sequence[str] | None, final: bool) -> list[Contest]:
+def _of_yardstick(grid: Grid, columns: Sequence[str] | None, rows: Sequence[str] | None, final: bool) -> list[Contest]:
     """One contest for every mask and method; the first masks of all sets come before the second ones."""
     for column in columns or ():
         if column not in columns_of(grid, final):
@@ -184,10 +185,11 @@ def _check_measure(column: str, target: Target, measure: str) -> None:
 
 def columns_of(grid: Grid, final: bool = False) -> list[str]:
     """All columns; of the yardstick's sets those for choosing, or the `final` ones, which no other experiment has."""
-    if grid.question == "impute":
-        return [column for column, source in grid.data.items() if SETS[source.name].final == final]
+    if grid.question in YARDSTICKS:
+        are_final = {name: one.final for name, one in (SETS if grid.question == "impute" else VERTEX_SETS).items()}
+        return [column for column, source in grid.data.items() if are_final[source.name] == final]
     if final:
-        raise InputError("only the yardstick of imputation has final sets")
+        raise InputError("only the yardsticks, imputation and vertices, have final sets")
     return list(grid.data)
 
 

@@ -16,6 +16,7 @@ from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Record, Records
 from gspn.experiments.running import survey
 from gspn.experiments.runs import Run, digest
+from gspn.experiments.vertices.tables import label_parts
 from gspn.experiments.yardstick.tables import imputation_parts
 from gspn.plots.molecules import draw_molecules, read_molecule
 
@@ -38,6 +39,10 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
         parts += _pictures(contests, records)
     elif grid.question == "impute":
         shown_parts, said = imputation_parts(contests, records, grid.against)
+        parts += shown_parts
+        notes += said
+    elif grid.question == "label":
+        shown_parts, said = label_parts(contests, records, grid.against)
         parts += shown_parts
         notes += said
     elif grid.protocol.runs:

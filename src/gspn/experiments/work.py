@@ -19,6 +19,7 @@ from gspn.errors import CheckpointError, GSPNError, InputError, MissingExtraErro
 from gspn.experiments.drawing import draw
 from gspn.experiments.filling import fill
 from gspn.experiments.imputing import impute
+from gspn.experiments.labelling import label
 from gspn.experiments.predicting import predict
 from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import Piece, Run
@@ -30,6 +31,7 @@ _ANSWERS: Mapping[str, Callable[[Sequence[Run], Path], list[Record]]] = {
     "time": measure_time,
     "draw": draw,
     "impute": impute,
+    "label": label,
 }
 
 

@@ -11,6 +11,9 @@ from gspn.random_streams import keyed_uniform
 FIXED = -1
 """The "epoch" of masks that stay the same in every epoch: those of validation."""
 
+_OF_STEP = 4
+"""Names the streams of random numbers that hide labels, beside those that hide entries."""
+
 
 def choose_vertices(batch: Batch, rate: float, seed: int, epoch: int, *, gaps: bool = False) -> Tensor:
     """[N] True for vertices with something observed, or any where `gaps` count, each chosen with probability `rate`."""
@@ -35,3 +38,12 @@ def hide_entries(batch: Batch, rate: float, seed: int, epoch: int, *, gaps: bool
     order = keyed_uniform(seed, epoch, graph[:, None], vertex[:, None], 3, column[None, :])
     rank = order.masked_fill(~observed, 2.0).argsort(1).argsort(1)
     return choose_vertices(batch, rate, seed, epoch, gaps=gaps)[:, None] & observed & (rank < how_many[:, None])
+
+
+def hide_labels(batch: Batch, seed: int, epoch: int) -> Tensor:
+    """[N] True for vertices whose labels are hidden in a step: in half of the steps a tenth, else a uniform share."""
+    graph, vertex = batch.vertex_keys()
+    step = torch.zeros(1, dtype=torch.long)
+    few = bool(keyed_uniform(seed, epoch, step, _OF_STEP) < 0.5)
+    share = 0.1 if few else float(keyed_uniform(seed, epoch, step, _OF_STEP + 1))
+    return keyed_uniform(seed, epoch, graph, vertex, _OF_STEP + 2) < share

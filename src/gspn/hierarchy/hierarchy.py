@@ -212,6 +212,11 @@ class Hierarchy(nn.Module):
             naturals.append(natural if weights is None else with_level(natural, family.combine(natural, weights)))
         return naturals
 
+    def widen(self, factor: float) -> None:
+        """Multiply the deviations of all continuous densities: the same means, held for more or less certain."""
+        for family in self.families:
+            family.widen(factor)
+
     # Evaluation.
 
     def forward(self, batch: Batch) -> Evaluation:

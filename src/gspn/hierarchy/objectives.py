@@ -8,6 +8,7 @@ over parts and processes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -15,8 +16,9 @@ from torch import Tensor
 
 from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
-from gspn.graphs.masks import choose_vertices, hide_entries
+from gspn.graphs.masks import choose_vertices, hide_entries, hide_labels
 from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.hierarchy.label_readout import LabelNetwork
 from gspn.hierarchy.readout import SupervisedHierarchy, labels_of
 from gspn.hierarchy.roots import leave_one_out
 
@@ -87,6 +89,31 @@ def supervised_objective(
         if vertices != "pseudo":
             for part, _ in of_vertices(batch, epoch):
                 yield likelihood_weight * part, 0
+
+    return objective
+
+
+def evidence_objective(
+    network: LabelNetwork, vertices: str, mask_rate: float, seed: int, likelihood_weight: float
+) -> Objective:
+    """−log P(hidden labels | attributes, visible labels) plus `likelihood_weight` times the vertices' objective.
+
+    Half of the steps hide a tenth of the labels, the others a uniformly drawn share; one term a vertex that was chosen.
+    The batch carries the true labels, followed by those that are evidence for whoever asks, which are not read here.
+    """
+    of_vertices = objective_for(network.hierarchy, vertices, mask_rate, seed)
+
+    def objective(batch: Batch, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        truth = labels_of(batch).chunk(2, dim=1)[0]
+        hidden = hide_labels(batch, seed, epoch)
+        asked = (hidden & ~truth.isnan().all(1)).nonzero().squeeze(1)
+        if len(asked):
+            visible = replace(batch, y=truth.masked_fill(hidden[:, None], torch.nan))
+            log_prob = network.readout.log_prob(network.told(visible)[asked], truth[asked])
+            yield -log_prob.sum(), len(asked)
+        if likelihood_weight > 0:
+            for part, count in of_vertices(batch, epoch):
+                yield likelihood_weight * part, 0 if len(asked) else count
 
     return objective
 

@@ -179,6 +179,25 @@ def check_readout(target: Any, num_graph_states: Any, pooling: Any, target_level
                 )
 
 
+def check_labels_argument(
+    labels: Any, target: Any, target_level: str, head: str, hidden: Any, class_weight: Any
+) -> None:
+    check_choice("labels", labels, ("targets", "evidence"))
+    check_integer("hidden", hidden, 0)
+    check_choice("class_weight", class_weight, (None, "balanced"))
+    if labels == "targets":
+        if class_weight is not None:
+            raise InputError("class_weight is for labels='evidence'")
+        return
+    if target_level != "vertex":
+        raise InputError("labels='evidence' is for targets of vertices: target_level='vertex'")
+    if head != "circuit":
+        raise InputError(f"labels='evidence' has a head of its own; head must be 'circuit', got {head!r}")
+    targets = target_schema(target)
+    if class_weight is not None and (len(targets) > 1 or not isinstance(targets[0], Binary | Categorical)):
+        raise InputError("class_weight is for a single categorical or binary target")
+
+
 def check_integer(name: str, value: Any, least: int, most: int | None = None) -> None:
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is None or number < least or (most is not None and number > most):

@@ -237,7 +237,11 @@ class Fitting(nn.Module):
             return None
         if isinstance(validation, GraphDataset):
             return self._judge(objective, validation, processes, settings)
-        return asked(validation, self, settings.get("monitor", "loss"))
+        return asked(validation, self, self._monitored(settings))
+
+    def _monitored(self, settings: Mapping[str, Any]) -> str:
+        """What a judge's answer is looked at for: "loss" or "score"."""
+        return "loss"
 
     # What a model with targets does otherwise.
 
@@ -327,8 +331,8 @@ class Fitting(nn.Module):
 
     def _scores_to_keep(self, usual: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, Any]:
         """What is usual in the training data, to rank others by."""
-        if usual is None or settings.get("likelihood_weight", 1.0) == 0:
-            return {}  # nobody asked, or the vertices were not part of the training
+        if usual is None:
+            return {}  # nobody asked
         if not is_cheap(usual, self.hierarchy.longest_echo, SCORED_VERTICES, settings["seed"]):
             _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
             return {}

@@ -131,8 +131,10 @@ class Questions:
     def impute(self, graphs: Graphs, how: str = "mean", generator: torch.Generator | None = None) -> Data | list[Data]:
         """A copy of the graph with missing entries filled; a list for a sequence of graphs.
 
-        `how`: "mean" takes the mean of continuous attributes and the mode of the others, "mode" the mode of each entry,
-        "sample" a draw that is joint within a vertex. Everything else of the graph stays as it is.
+        `how`: "mean" takes the mean of continuous attributes and the mode of the others, "median" the median of numbers
+        and the mode of the others, "mode" the mode of each entry, "closest" what errs least on average (the mean of
+        numbers, of counts rounded, and the mode of the others), "sample" a draw that is joint within a vertex.
+        Everything else of the graph stays as it is.
         """
         check_choice("how", how, missing.HOW)
         self._tell_objective()

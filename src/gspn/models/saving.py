@@ -42,6 +42,9 @@ LATER: Mapping[str, Any] = {
     "start": "clusters",
     "halve_every": None,
     "atoms": None,
+    "labels": "targets",
+    "hidden": 16,
+    "class_weight": None,
 }
 """Settings that older files do not have, and what they mean there: written only where they are something else."""
 

@@ -17,13 +17,15 @@ from gspn.circuits.distributions import Distribution, Table
 from gspn.circuits.leaves.contract import as_mapping
 from gspn.circuits.structure import Unit
 from gspn.errors import InputError
-from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
+from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph
 from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
-from gspn.hierarchy.objectives import Objective, supervised_objective
-from gspn.models.arguments import TRAINING, check_choice, check_readout, check_real
+from gspn.hierarchy.label_readout import LabelNetwork, LabelReadout
+from gspn.hierarchy.objectives import Objective, evidence_objective, supervised_objective
+from gspn.models.arguments import TRAINING, check_choice, check_labels_argument, check_readout, check_real
 from gspn.models.compatibility import check_magnitudes, check_values
 from gspn.models.gspn import GSPN, Graphs
 from gspn.models.labels import labels_of_graphs, name_target
+from gspn.models.labels_as_evidence import LabelsAsEvidence
 from gspn.queries.chunks import chunk_size
 from gspn.scores import score
 from gspn.targets import (
@@ -39,7 +41,7 @@ Predicted = TypeVar("Predicted")
 """Something with a row a graph, or a row a vertex"""
 
 
-class SupervisedGSPN(GSPN):
+class SupervisedGSPN(LabelsAsEvidence, GSPN):
     """Graph-Induced Sum-Product Network that predicts targets of graphs, or of vertices.
 
     Everything a GSPN can be asked about vertices can be asked here too; it is meaningful as far as `likelihood_weight`
@@ -63,10 +65,21 @@ class SupervisedGSPN(GSPN):
     likelihood_weight:
         The loss of a graph is −log P(targets | graph) plus this weight times the sum of its vertices' objective. Above
         0, graphs without labels take part in the training.
+    labels:
+        What labels are, for targets of vertices. "targets": what is predicted, nothing else. "evidence": known
+        labels of other vertices say something of a vertex's label, its own never does. They are those that graphs carry
+        as `y`, NaN where unknown; see `predict`.
+    hidden:
+        Of labels="evidence": units of the hidden layer that is tried beside plain regressions; 0 tries none.
+    class_weight:
+        Of labels="evidence": None, or "balanced", by which rare classes count as much as common ones: for macro F1
+        rather than for probabilities.
     monitor:
         What chooses the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
     """
 
+    supervised: Any
+    """A `SupervisedHierarchy`, or a `LabelNetwork` where labels are evidence"""
     _training_arguments = (*TRAINING, "likelihood_weight", "monitor")
 
     def __init__(
@@ -105,6 +118,9 @@ class SupervisedGSPN(GSPN):
         start: str = "clusters",
         halve_every: float | None = None,
         atoms: Mapping[str, Sequence[float]] | None = None,
+        labels: str = "targets",
+        hidden: int = 16,
+        class_weight: str | None = None,
     ) -> None:
         self.target = target
         self.num_graph_states = num_graph_states
@@ -113,6 +129,9 @@ class SupervisedGSPN(GSPN):
         self.head = head
         self.likelihood_weight = likelihood_weight
         self.monitor = monitor
+        self.labels = labels
+        self.hidden = hidden
+        self.class_weight = class_weight
         GSPN.__init__(
             self,
             schema,
@@ -147,25 +166,33 @@ class SupervisedGSPN(GSPN):
     def _check(self) -> None:
         super()._check()
         check_readout(self.target, self.num_graph_states, self.pooling, self.target_level, self.head)
+        check_labels_argument(self.labels, self.target, self.target_level, self.head, self.hidden, self.class_weight)
         _check_settings(self.arguments())
 
     def _make(self) -> None:
         hierarchy = self._make_hierarchy()
         levels = (self.num_layers, hierarchy.template.num_sum_units, self.num_states)
         targets = target_schema(self.target)
+        if self.labels == "evidence":
+            states = hierarchy.template.num_sum_units * self.num_states
+            self.supervised = LabelNetwork(hierarchy, LabelReadout(self.schema, targets, states, self.hidden))
+            return
         readout = Readout(targets, levels, self.num_graph_states, self.pooling, self.target_level, self.head)
         self.supervised = SupervisedHierarchy(hierarchy, readout)
 
     @property
     def network(self) -> nn.Module:
-        return self.supervised
+        found: nn.Module = self.supervised
+        return found
 
     @property
     def hierarchy(self) -> Hierarchy:  # type: ignore[override]
-        return self.supervised.hierarchy
+        found: Hierarchy = self.supervised.hierarchy
+        return found
 
     @property
-    def readout(self) -> Readout:
+    def readout(self) -> Any:
+        """A `Readout`, or a `LabelReadout` where labels are evidence."""
         return self.supervised.readout
 
     # Training.
@@ -173,6 +200,8 @@ class SupervisedGSPN(GSPN):
     def _settings(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         settings = super()._settings(overrides)
         _check_settings(settings)
+        if self.labels == "evidence" and settings["likelihood_weight"] == 0:
+            settings["epochs"] = 0  # the vertices stay where they start, and the label's leaf is learned by itself
         return settings
 
     def _prepare(self, graphs: Graphs, y: Any) -> GraphDataset:
@@ -183,8 +212,11 @@ class SupervisedGSPN(GSPN):
             raise InputError(
                 f"no graph has a label of {name_target(self.target)}; there is nothing to learn or judge from"
             )
-        if len(dataset.positions.unique()) < len(dataset):
-            dataset = pack(list(dataset), self.schema)
+        dataset = self._once_each(dataset)
+        if self.labels == "evidence":
+            # Beside what is true, what is evidence: the labels that the graphs carry, for whoever asks does not know y.
+            known = labels if y is None else self._known(dataset)
+            labels = np.concatenate([labels, known], axis=1)
         return dataset.with_targets(torch.from_numpy(labels), self.target_level)
 
     def _labels(self, dataset: GraphDataset, y: Any) -> FloatArray:
@@ -193,14 +225,18 @@ class SupervisedGSPN(GSPN):
 
     def _objective(self, settings: Mapping[str, Any]) -> Objective:
         names = ("mask_rate", "seed", "likelihood_weight")
+        if isinstance(self.supervised, LabelNetwork):
+            return evidence_objective(self.supervised, settings["objective"], *(settings[name] for name in names))
         return supervised_objective(self.supervised, settings["objective"], *(settings[name] for name in names))
 
     def _judge(
         self, objective: Objective, validation: GraphDataset, processes: Processes, settings: Mapping[str, Any]
     ) -> Validate:
         """−log P per labelled graph, and the score where there is one; every process judges alike."""
-        labels = self._labels(validation, None)
+        labels = self._truth(validation)
         self._check_reach(labels)
+        if self.labels == "evidence":
+            validation = self._with_evidence(validation)
         labelled = int((~np.isnan(labels).all(1)).sum())
         try:
             score(self.target, labels, labels, labels)
@@ -220,15 +256,22 @@ class SupervisedGSPN(GSPN):
         return judge
 
     def _start_targets(self, training: GraphDataset, generator: torch.Generator) -> None:
-        self.readout.initialise(torch.from_numpy(self._labels(training, None)), generator)
+        if isinstance(self.readout, Readout):
+            self.readout.initialise(torch.from_numpy(self._labels(training, None)), generator)
 
     def _set_units(self, training: GraphDataset) -> None:
         super()._set_units(training)
-        self.readout.set_units(torch.from_numpy(self._labels(training, None)))
+        self.readout.set_units(torch.from_numpy(self._truth(training)))
 
     def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
         # Where the vertices were not part of the training, their likelihood says nothing.
         return super()._final_results(validation, settings) if settings["likelihood_weight"] > 0 else {}
+
+    def _scores_to_keep(self, usual: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return super()._scores_to_keep(usual, settings) if settings["likelihood_weight"] > 0 else {}
+
+    def _monitored(self, settings: Mapping[str, Any]) -> str:
+        return str(settings["monitor"])
 
     # Predictions. Of several graphs: one row a graph, or a list where the targets are those of vertices. A type checker
     # cannot know which; `| Any` spares people to say it.
@@ -239,6 +282,9 @@ class SupervisedGSPN(GSPN):
     def predict(self, graphs: OneGraph) -> NDArray[Any]: ...
     def predict(self, graphs: Graphs) -> NDArray[Any] | list[NDArray[Any]]:
         """Category values of categorical and binary targets, means of the others; one row a graph.
+
+        With labels="evidence" the labels that the graphs carry as `y` are used for all vertices but their own; NaN, or
+        no `y` at all, where they are not known. A label that is to be predicted honestly must not stand there.
 
         [G] for one target, [G, T] for several. Targets of vertices: [N] for one graph, a list for a sequence.
         """
@@ -309,11 +355,20 @@ class SupervisedGSPN(GSPN):
         self._require_fitted()
         dataset = self._pack(graphs)
         check_magnitudes(self.hierarchy, dataset)
+        if self.labels == "evidence":
+            known = self._known(dataset)
+            self._check_reach(known)
+            dataset = self._once_each(dataset).with_targets(torch.from_numpy(known), "vertex")
         return dataset, self._log_prior(dataset)
 
     @torch.no_grad()
     def _log_prior(self, dataset: GraphDataset) -> Tensor:
-        """[rows, C_g] of all graphs (or vertices), in chunks; labels have no say in it, whatever they are."""
+        """[rows, C_g] of all graphs (or vertices), in chunks; labels have no say in it, whatever they are.
+
+        Where they are evidence: [rows, W + 1], what a vertex's own label depends on.
+        """
+        if isinstance(self.supervised, LabelNetwork):
+            return torch.cat([self.supervised.told(batch) for batch in dataset.chunks(chunk_size(self.hierarchy))])
         chunks = replace(dataset, y=None, target_level=None).chunks(chunk_size(self.hierarchy))
         return torch.cat([self.supervised(batch).readout_log_prior for batch in chunks])
 

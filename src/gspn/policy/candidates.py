@@ -1,11 +1,14 @@
 """Which models are tried for filling gaps: settings of `GSPN`, in stages, of which each builds on what won before.
 
+They learn by EM; those of more than two levels, by gradient descent.
+
 What is tried depends on the size of the data and on how much effort is wanted, never on the clock: the same data and
 the same effort give the same candidates on every machine. How candidates are judged is in `selection`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -26,9 +29,18 @@ _MANY, _ROWS_OF_MANY = 20, 30
 """More states than these are slow, and are only tried where there are as many rows for each."""
 
 
+PRIOR, WEAK_PRIOR, GUARD = 1.0, 0.1, 1e-3
+"""Pseudo-observations of every state, as a rule and where less is better; the weight of the heavy-tailed component."""
+
+_BATCH, _RATE, _RATE_ON = 32, 0.1, 0.03
+"""Of gradient descent: graphs in a step, and learning rates, halved four times."""
+_STEPS, _EPOCHS, _VISITS = 400, 20, 4_000_000
+"""So many steps, at least so many passes over the data, and in any case no more vertices than these."""
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """Settings of a model that learns by EM, and how it is called in what people read."""
+    """Settings of a model, and how it is called in what people read."""
 
     num_states: int
     covariance: str
@@ -37,6 +49,12 @@ class Candidate:
     context_variance: float = 0.0
     slopes: str = "tied"
     """How leaves depend on a context: all states alike, or each in its own way ("free")"""
+    prior: float = PRIOR
+    """Pseudo-observations of every state"""
+    levels: int = 2
+    """Of models with edges; those of more than two learn by gradient descent"""
+    start: str = "em"
+    """Where gradient descent starts: "em" or "clusters\""""
     seed: int = 0
     leaves: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Families of single attributes"""
@@ -48,7 +66,7 @@ class Candidate:
         own: dict[str, Any] = {"num_layers": 1}
         if self.edges != "no edges":
             context = None if self.edges == "states" else self.edges
-            own = {"num_layers": 2, "num_edge_types": num_edge_types, "context": context}
+            own = {"num_layers": self.levels, "num_edge_types": num_edge_types, "context": context}
             own |= {"context_variance": self.context_variance if context else 0.0, "slopes": self.slopes}
         return own | {
             "num_states": self.num_states,
@@ -56,11 +74,26 @@ class Candidate:
             "seed": self.seed,
             "leaves": dict(self.leaves) or None,
             "atoms": {name: list(values) for name, values in self.atoms} or None,
-            "start": "em",
+            "start": self.start,
             "epochs": 0,
-            "prior": PRIOR,
+            "objective": "masked" if self.descends else "pseudo",
+            "prior": self.prior,
             "guard": GUARD,
         }
+
+    @property
+    def descends(self) -> bool:
+        """Whether it learns by gradient descent: levels above the second, where vertices hear their own echo."""
+        return self.edges != "no edges" and self.levels > 2
+
+    def learning(self, dataset: GraphDataset, on: bool = False) -> dict[str, Any]:
+        """Arguments of `fit` for a dataset of this size; to learn `on`, fewer and smaller steps."""
+        if not self.descends:
+            return {}
+        vertices, steps = len(dataset.entries()), math.ceil(len(dataset) / _BATCH)
+        epochs = min(max(math.ceil(_STEPS / max(steps, 1)), _EPOCHS), max(_VISITS // max(vertices, 1), 1))
+        epochs = math.ceil(epochs / 3) if on else epochs
+        return {"epochs": epochs, "batch_size": _BATCH, "lr": _RATE_ON if on else _RATE, "halve_every": epochs / 4}
 
     def __str__(self) -> str:
         states = "1 state" if self.num_states == 1 else f"{self.num_states} states"
@@ -71,11 +104,9 @@ class Candidate:
             "two_hops": "two hops",
         }
         how = ", free slopes" * (self.slopes == "free") + ", uncertain" * bool(self.context_variance)
+        how += f", {self.levels} levels from {self.start}" * self.descends + ", weak prior" * (self.prior < PRIOR)
         return f"{states}, {self.covariance}, {told[self.edges]}{how}, seed {self.seed}"
 
-
-PRIOR, GUARD = 1.0, 1e-3
-"""Pseudo-observations of every state, and the weight of the heavy-tailed component of answers."""
 
 _STATES: Mapping[str, Mapping[str, Sequence[int]]] = {
     "quick": {"shrunk": (1, 4, 10)},
@@ -99,6 +130,10 @@ _CONTEXTS = {
 }
 _MOST_REGRESSING = {"quick": 4, "normal": 12, "thorough": 20}
 """States of models whose leaves regress on neighbours: discrete ones take their time for each."""
+_LEVELS: Mapping[str, Sequence[int]] = {"quick": (), "normal": (4,), "thorough": (3, 4, 5)}
+"""Of models that learn by gradient descent."""
+_FEWEST_DESCENDING = 12
+"""Their states: what is beyond the neighbours is told by states alone."""
 SEEDS = {"quick": 1, "normal": 2, "thorough": 5}
 """Starting points of what has won."""
 MOST = {"quick": 3, "normal": 5, "thorough": 5}
@@ -139,6 +174,14 @@ def _atoms(dataset: GraphDataset) -> tuple[tuple[str, tuple[float, ...]], ...]:
     return tuple(chosen)
 
 
+def with_weaker_priors(best: Sequence[Candidate], effort: Effort) -> list[Candidate]:
+    """The best mixtures, less drawn towards what all rows have in common: where columns follow from each other."""
+    if effort == "quick":
+        return []
+    found = [replace(one, prior=WEAK_PRIOR) for one in best]
+    return found + [replace(one, covariance="full") for one in found if one.covariance == "shrunk"]
+
+
 def with_edges(best: Sequence[Candidate], effort: Effort) -> list[Candidate]:
     """The second stage: the best mixtures, told of their neighbours; the very best also with fewer states."""
     found = []
@@ -150,6 +193,16 @@ def with_edges(best: Sequence[Candidate], effort: Effort) -> list[Candidate]:
             sizes = {most, *fewer} - ({1} if edges == "states" else set())
             found += [replace(one, num_states=size, edges=edges) for size in sorted(sizes) if size <= most]
     return list(dict.fromkeys(found))
+
+
+def with_more_levels(best: Candidate, dataset: GraphDataset, effort: Effort) -> list[Candidate]:
+    """What hears further than its neighbours, for discrete columns: where one would regress, it gained nothing."""
+    discrete = sum(not isinstance(one, Continuous) for one in dataset.schema)
+    if 2 * discrete <= len(dataset.schema):
+        return []
+    size = min(max(best.num_states, _FEWEST_DESCENDING), _MANY)
+    one = replace(best, num_states=size, edges="states", slopes="tied", context_variance=0.0)
+    return [replace(one, levels=levels, start=start) for levels in _LEVELS[effort] for start in ("em", "clusters")]
 
 
 def started_anew(chosen: Sequence[Candidate], effort: Effort) -> list[Candidate]:

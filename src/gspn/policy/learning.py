@@ -104,8 +104,11 @@ def fitting(
 def hold_out(model: GSPN, dataset: GraphDataset) -> tuple[GraphDataset, GraphDataset | HeldOutEntries | None]:
     """What to learn from, and what to stop by: a tenth of many graphs, a tenth of the entries of few, or nothing.
 
-    A model with targets is judged by these, so it has no entries held out.
+    A model with targets is judged by these, so it has no entries held out; where labels are evidence it holds out some
+    of them itself.
     """
+    if isinstance(model, SupervisedGSPN) and model.labels == "evidence":
+        return dataset, None
     if len(dataset) >= _GRAPHS_FROM:
         fold = holdout(len(dataset), test=0.0, validation=SHARE, seed=model.seed)
         training, validation = dataset[fold.train], dataset[fold.validation]

@@ -7,6 +7,7 @@ entries most likely, and in the end all of them learn on from all entries.
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -31,6 +32,8 @@ from gspn.policy.candidates import (
     by_columns,
     started_anew,
     with_edges,
+    with_more_levels,
+    with_weaker_priors,
     without_edges,
 )
 from gspn.policy.held_out import held_out_mask
@@ -60,6 +63,12 @@ _PULL = 2.0
 _LEAST_RATIO = -50.0
 """Of the logarithm of a likelihood to the best one: what is less likely is told apart no further."""
 
+_CHANCE = 1.0
+"""Nats that all held-out entries gain together without which a number is not worth choosing."""
+
+_STEP, _LEAST_SPREAD, _LARGEST_SPREAD = 1.1, 0.7, 1.4
+"""Deviations of all models are multiplied by powers of the step, as far as held-out entries become more likely."""
+
 _LEAST_WEIGHT = 0.05
 """What has less is left out: it costs time in every answer."""
 
@@ -88,6 +97,8 @@ class Selection:
     """Of the stack, in nats per held-out entry, before it learned from these, too"""
     held_out: int
     """How many entries have judged"""
+    spread: float = 1.0
+    """What deviations of continuous attributes were multiplied by: models are too sure, or not sure enough"""
 
 
 Notice = Callable[[int, int, Candidate], None]
@@ -106,11 +117,14 @@ def select(
         return _unjudged(dataset, effort, seed)
     contest = Contest(part, folds, notice, whole=dataset)
     contest.enter(without_edges(part, effort, seed))
+    contest.enter(with_weaker_priors(contest.best(1), effort))
     if int(dataset.num_edges_per_graph().sum()):
         contest.enter(with_edges(contest.best(1 if effort == "quick" else 2), effort))
         if effort != "quick":
             contest.enter([replace(one, slopes="free") for one in contest.best_regressing()])
         contest.enter_uncertain()
+        for best in contest.best(1):
+            contest.enter(with_more_levels(best, part, effort))
     contest.enter(started_anew(list(dict.fromkeys(contest.chosen(MOST[effort]))), effort))
     return contest.finish(MOST[effort])
 
@@ -167,7 +181,7 @@ def _unjudged(dataset: GraphDataset, effort: Effort, seed: int) -> Selection:
 
 def fitted(dataset: GraphDataset, candidate: Candidate, num_edge_types: int) -> GSPN:
     model = GSPN(dataset.schema, **candidate.settings(num_edge_types))
-    return model.fit(dataset, progress=False, keep_scores=False)
+    return model.fit(dataset, progress=False, keep_scores=False, **candidate.learning(dataset))
 
 
 class Contest:
@@ -207,13 +221,17 @@ class Contest:
                 self.failed[candidate] = str(error)
 
     def _judge(self, candidate: Candidate, models: Sequence[GSPN]) -> None:
+        scores = self._scored(models)
+        self.candidates.append(candidate)
+        self.models.append(list(models))
+        self.scores.append(scores)
+
+    def _scored(self, models: Sequence[GSPN]) -> Tensor:
         scores = [
             log_scores(model, training, self.truth, mask, self.widths)
             for model, training, mask in zip(models, self.training, self.folds, strict=True)
         ]
-        self.candidates.append(candidate)
-        self.models.append(list(models))
-        self.scores.append(torch.cat(scores))
+        return torch.cat(scores)
 
     def enter_uncertain(self) -> None:
         """The best that regresses on neighbours, once more, with how uncertain they are: EM does not ask for it."""
@@ -262,12 +280,34 @@ class Contest:
         """The stack of what was chosen; its models learn on from all entries."""
         self._require_candidates()
         chosen, weights = self._weighed(self._chosen(most))
-        loss = -float(_mixed([self.scores[n] for n in chosen], weights).mean())
+        spread, loss = self._spread(chosen, weights)
         models = [self._learned_on(n) for n in chosen]
+        for model in models:
+            model.hierarchy.widen(spread)
         of = dict(zip(chosen, weights.tolist(), strict=True))
         tried = [Tried(one, -float(self.scores[n].mean()), of.get(n, 0.0)) for n, one in enumerate(self.candidates)]
         tried += [Tried(one, float("nan"), error=error) for one, error in self.failed.items()]
-        return Selection(Stack(models, weights.tolist()), tuple(tried), loss, len(self.scores[0]))
+        return Selection(Stack(models, weights.tolist()), tuple(tried), loss, len(self.scores[0]), spread)
+
+    def _spread(self, chosen: Sequence[int], weights: Tensor) -> tuple[float, float]:
+        """What to multiply deviations by, all alike so that slopes stay what they are, and the loss with it.
+
+        One step after the other in the direction that helps; a gain that may be chance is left.
+        """
+        own = [self.scores[n] for n in chosen]
+        best, reached = 1.0, float(_mixed(own, weights).mean())
+        if all(width is None for width in self.widths):
+            return best, -reached
+        for step in (_STEP, 1 / _STEP):
+            while _LEAST_SPREAD <= best * step <= _LARGEST_SPREAD:
+                scores = [self._scored([_widened(one, best * step) for one in self.models[n]]) for n in chosen]
+                found = float(_mixed(scores, weights).mean())
+                if (found - reached) * len(own[0]) <= _CHANCE:
+                    break
+                best, reached = best * step, found
+            if best != 1.0:
+                break
+        return best, -reached
 
     def _require_candidates(self) -> None:
         if not self.candidates:
@@ -288,11 +328,19 @@ class Contest:
 
     def _learned_on(self, number: int) -> GSPN:
         """From where the candidate stands, so that its states stay what they are."""
+        learning = self.candidates[number].learning(self.whole, on=True)
         try:
-            return self.models[number][0].fit(self.whole, progress=False, keep_scores=False, warm_start=True)
+            model = self.models[number][0]
+            return model.fit(self.whole, progress=False, keep_scores=False, warm_start=True, **learning)
         except GSPNError as error:  # the whole may have values that are out of its reach, or make it diverge
             _log.info("%s learns from the beginning: %s", self.candidates[number], error)
             return fitted(self.whole, self.candidates[number], self.num_edge_types)
+
+
+def _widened(model: GSPN, factor: float) -> GSPN:
+    copied = copy.deepcopy(model)
+    copied.hierarchy.widen(factor)
+    return copied
 
 
 def _with_settings(model: GSPN, candidate: Candidate) -> GSPN:

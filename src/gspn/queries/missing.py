@@ -8,20 +8,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gspn.circuits.distributions import Mixture
+from gspn.circuits.distributions import Distribution, Table
 from gspn.circuits.given import Roots, distributions, draw_many
 from gspn.graphs.batch import Batch
 from gspn.queries.contract import Answering
 
-HOW = ("mean", "mode", "sample")
+HOW = ("mean", "median", "mode", "closest", "sample")
 
 
 @torch.no_grad()
 def fill(model: Answering, batch: Batch, how: str, generator: torch.Generator | None = None) -> Tensor:
     """[N, d] the entries with missing ones filled.
 
-    "mean": the mean of continuous ones (the paper's formula) and the mode of the rest; "mode": the mode of each entry;
-    "sample": a draw, joint within a vertex.
+    "mean": the mean of continuous ones (the paper's formula) and the mode of the rest; "median": the median of numbers
+    and the mode of the rest; "mode": the mode of each entry; "closest": what is wrong by least on average, the mean of
+    numbers, of counts the whole number next to it, and the mode of the rest; "sample": a draw, joint within a vertex.
     """
     rows = (~batch.observed).any(1).nonzero().squeeze(1)
     return filled(gaps_of(model, batch, rows), batch, rows, how, generator)
@@ -34,9 +35,19 @@ def filled(given: Roots, batch: Batch, rows: Tensor, how: str, generator: torch.
         x[rows] = draw_many(given, missing, 1, generator)[0]
         return x
     for column, gaps, found in distributions(given, missing):
-        by_mean = how == "mean" and isinstance(found, Mixture) and found.attribute.kind == "continuous"
-        x[rows[gaps], column] = (found.mean if by_mean else found.mode).double()
+        x[rows[gaps], column] = _value(found, how).double()
     return x
+
+
+def _value(found: Distribution, how: str) -> Tensor:
+    """[n] one value of each distribution."""
+    if isinstance(found, Table) or how == "mode":
+        return found.mode
+    if how == "median":
+        return found.quantile(0.5)
+    if found.attribute.kind == "continuous":
+        return found.mean
+    return found.mean.round() if how == "closest" else found.mode
 
 
 @torch.no_grad()

@@ -206,6 +206,9 @@ class AtomLeaves(Leaves):
         ]
         return log_positive(torch.cat(found, dim=-1).to(self.raw_shares))
 
+    def widen(self, factor: float) -> None:
+        self.rest.widen(factor)
+
     def log_prior(self, natural: Natural, strength: float) -> Tensor:
         """That of the rest; of atoms, pseudo-observations that are at them as often as all rows are."""
         shares = natural[LOG_SHARES]

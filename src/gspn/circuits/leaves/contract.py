@@ -187,6 +187,9 @@ class Leaves(nn.Module, ABC):
             for parameter in self.parameters():
                 parameter[level] = parameter[level - 1]
 
+    def widen(self, factor: float) -> None:
+        """Multiply the deviations of continuous densities, down to the floor at most; what is discrete stays."""
+
     def pseudo_observations(self) -> tuple[Tensor, Tensor]:
         """Rows [p, attributes] in users' units and their shares [p], which sum to 1: what the prior has seen."""
         raise InputError(f"{type(self).__name__} of {self.named()} have no prior")

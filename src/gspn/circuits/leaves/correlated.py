@@ -217,6 +217,9 @@ class CorrelatedGaussianLeaves(Leaves):
             own = _positive(pool).expand(1 if self.covariances.shared else self.num_leaves, -1, -1)
             self.covariances.put(level, torch.arange(len(own)), own)
 
+    def widen(self, factor: float) -> None:
+        self.covariances.widen(factor)
+
     def copy_from_below(self, level: int) -> None:
         super().copy_from_below(level)
         for measured in (self.pool, self.whole):

@@ -83,6 +83,12 @@ class Covariances(nn.Module, ABC):
         """[levels, leaves, d] of single attributes."""
         return torch.diagonal(exported["covariance"], dim1=-2, dim2=-1)
 
+    def widen(self, factor: float) -> None:
+        """Multiply all deviations, down to the floor at most."""
+        for level, covariance in enumerate(self().detach() * factor**2):
+            own = covariance[:1] if self.shared else covariance
+            self.put(level, torch.arange(len(own)), own)
+
     @abstractmethod
     def assign(self, exported: Mapping[str, Tensor], spread: Tensor) -> str | None:
         """Set everything from exported parameters, or say what is wrong with them."""
@@ -241,6 +247,11 @@ class LowRank(Covariances):
         new = loadings @ loadings.mT + torch.diag_embed(noise)
         better = expected_log_density(new, scatter, mass) >= expected_log_density(old, scatter, mass)
         self._put(level, leaves[better], loadings[better], noise[better])
+
+    def widen(self, factor: float) -> None:
+        loadings, noise = self.raw_loadings.detach().double(), self._noise().detach()
+        for level in range(len(loadings)):
+            self._put(level, torch.arange(loadings.shape[1]), loadings[level] * factor, noise[level] * factor**2)
 
     def natural(self) -> dict[str, Tensor]:
         return {**super().natural(), "loadings": self.raw_loadings, "noise": self._noise()}

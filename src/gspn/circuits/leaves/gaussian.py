@@ -105,6 +105,11 @@ class GaussianLeaves(UnivariateLeaves):
                 self.raw_mean[:, m] = mean
                 self.raw_scale[:, m] = inverse_softplus(std - self.attribute.floor)
 
+    def widen(self, factor: float) -> None:
+        scale = factor * self.natural()["scale"].detach() - self.attribute.floor
+        with torch.no_grad():
+            self.raw_scale.copy_(inverse_softplus(scale))
+
     def mixture_mode(self, natural: Natural, weights: Tensor) -> Tensor | None:
         return gaussian_mode(weights, self.mean(natural)[0], self.variance(natural)[0].sqrt())
 

@@ -30,20 +30,20 @@ def imputation_parts(
     contests: Sequence[Contest], records: Records, against: str | None
 ) -> tuple[list[Table | Chart | Picture], list[str]]:
     """What is shown, and what is to be said of it."""
-    found, notes = _complete(contests, records)
+    found, notes = complete_cases(contests, records)
     if not found:
         return [], notes
     methods = list(next(iter(found.values())))
     scores = {
-        "error": _scores(found, _error),
-        "NLL": _scores(found, lambda scores: scores.get("nll")),
-        "CRPS": _scores(found, lambda scores: scores.get("crps")),
-        "wrong categories": _scores(found, lambda scores: 1 - scores["accuracy"] if "accuracy" in scores else None),
+        "error": scores_of(found, _error),
+        "NLL": scores_of(found, lambda scores: scores.get("nll")),
+        "CRPS": scores_of(found, lambda scores: scores.get("crps")),
+        "wrong categories": scores_of(found, lambda scores: 1 - scores["accuracy"] if "accuracy" in scores else None),
     }
     scores = {name: cases for name, cases in scores.items() if cases}
     ranks = {name: average_ranks(cases) for name, cases in scores.items()}
     parts: list[Table | Chart | Picture] = [
-        _intervals("Average ranks", "mean rank over sets", ranks, methods, scores, 2),
+        with_intervals("Average ranks", "mean rank over sets", ranks, methods, scores, 2),
     ]
     if against in methods:
         assert against is not None
@@ -55,7 +55,7 @@ def imputation_parts(
         ours = {**relative, "NLL in nats": gains(scores["NLL"], against, False)}
         counted = {f"{name} in %": scores[name] for name in ("error", "CRPS") if name in scores}
         parts.append(
-            _intervals(
+            with_intervals(
                 f"Against {against}",
                 f"difference from {against} in the same cases, negative where a method is better",
                 ours,
@@ -64,19 +64,19 @@ def imputation_parts(
                 2,
             )
         )
-    parts.append(_picture("Average rank by NLL", ranks["NLL"], "average rank by NLL"))
-    parts.append(_picture("Average rank by error", ranks["error"], "average rank by error"))
+    parts.append(ranks_drawn("Average rank by NLL", ranks["NLL"], "average rank by NLL"))
+    parts.append(ranks_drawn("Average rank by error", ranks["error"], "average rank by error"))
     parts += [
-        _by_set("Error", "RMSE in deviations (where a set has no numbers: share of wrong categories)", scores["error"]),
-        _by_set("NLL", "nats per hidden entry, densities per deviation", scores["NLL"]),
+        by_set("Error", "RMSE in deviations (where a set has no numbers: share of wrong categories)", scores["error"]),
+        by_set("NLL", "nats per hidden entry, densities per deviation", scores["NLL"]),
     ]
-    parts += [_by_set("CRPS", "CRPS in deviations", scores["CRPS"])] if "CRPS" in scores else []
+    parts += [by_set("CRPS", "CRPS in deviations", scores["CRPS"])] if "CRPS" in scores else []
     parts += _by_mechanism(found)
     parts += _calibration(found, methods)
     return parts, notes
 
 
-def _complete(contests: Sequence[Contest], records: Records) -> tuple[Found, list[str]]:
+def complete_cases(contests: Sequence[Contest], records: Records) -> tuple[Found, list[str]]:
     """Records by case and method, of cases that every method with results has finished."""
     by_case: dict[Case, dict[str, Record]] = {}
     for contest in contests:
@@ -109,7 +109,7 @@ def _error(scores: Mapping[str, float]) -> float | None:
     return scores["rmse"] if "rmse" in scores else 1 - scores["accuracy"]
 
 
-def _scores(found: Found, score: Callable[[Mapping[str, float]], float | None]) -> dict[Case, dict[str, float]]:
+def scores_of(found: Found, score: Callable[[Mapping[str, float]], float | None]) -> dict[Case, dict[str, float]]:
     """One score of all methods, in the cases that have it; infinite of methods that failed."""
     wanted: dict[Case, dict[str, float]] = {}
     for case, records in found.items():
@@ -119,7 +119,7 @@ def _scores(found: Found, score: Callable[[Mapping[str, float]], float | None]) 
     return wanted
 
 
-def _intervals(
+def with_intervals(
     title: str,
     measure: str,
     columns: Mapping[str, Mapping[str, Interval]],
@@ -142,7 +142,7 @@ def _percent(interval: Interval) -> Interval:
     return 100 * interval[0], 100 * interval[1], 100 * interval[2]
 
 
-def _by_set(title: str, measure: str, scores: Mapping[Case, Mapping[str, float]]) -> Table:
+def by_set(title: str, measure: str, scores: Mapping[Case, Mapping[str, float]]) -> Table:
     columns = tuple(dict.fromkeys(name for name, _ in scores))
     methods = list(next(iter(scores.values())))
     own = {column: [found for (name, _), found in scores.items() if name == column] for column in columns}
@@ -156,14 +156,14 @@ def _by_set(title: str, measure: str, scores: Mapping[Case, Mapping[str, float]]
 def _by_mechanism(found: Found) -> list[Table]:
     """The error again, over sets, by what was hidden."""
     kinds = dict.fromkeys(case.split(",")[0] for _, case in found)
-    scores = _scores(found, _error)
+    scores = scores_of(found, _error)
     by_kind = {
         kind: average_ranks({case: own for case, own in scores.items() if case[1].split(",")[0] == kind})
         for kind in kinds
     }
     methods = list(next(iter(found.values())))
     cases = {kind: {case: own for case, own in scores.items() if case[1].split(",")[0] == kind} for kind in kinds}
-    return [_intervals("Average ranks by error and mechanism", "mean rank over sets", by_kind, methods, cases, 1)]
+    return [with_intervals("Average ranks by error and mechanism", "mean rank over sets", by_kind, methods, cases, 1)]
 
 
 def _calibration(found: Found, methods: Sequence[str]) -> list[Table | Chart | Picture]:
@@ -204,7 +204,7 @@ def _calibration(found: Found, methods: Sequence[str]) -> list[Table | Chart | P
         Table("Calibration and time", "intervals of 90 %", None, columns, tuple(rows), 3, notes)
     ]
     if coverage:
-        parts.append(_picture("Coverage", coverage, "coverage of 90 % intervals, all cases but the tenths", 0.9))
+        parts.append(ranks_drawn("Coverage", coverage, "coverage of 90 % intervals, all cases but the tenths", 0.9))
         flat = "The density of F(x) at the hidden values; flat at 1 where probabilities are right."
         parts.append(Chart("PIT", "F(x) of the hidden value", "density", tuple(lines), (flat,)))
     return parts
@@ -220,6 +220,6 @@ def _least(found: Found, row: str) -> float:
     return min(map(mean, by_set.values()))
 
 
-def _picture(title: str, values: Mapping[str, Interval], label: str, wanted: float | None = None) -> Picture:
+def ranks_drawn(title: str, values: Mapping[str, Interval], label: str, wanted: float | None = None) -> Picture:
     finite = {row: interval for row, interval in values.items() if all(map(math.isfinite, interval))}
     return Picture(title, dots(finite, label, wanted))

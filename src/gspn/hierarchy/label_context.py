@@ -1,0 +1,200 @@
+"""What the label of a vertex may depend on: own attributes and gaps, those of neighbours, and the labels of others.
+
+Of its own label a vertex hears nothing, at any depth, by the way the sums are made: one hop leaves self-loops out, two
+hops never come back to where they started (`contexts.two_hops`), and a label that is not known adds nothing to either.
+That is what private copies with the own label hidden would give, in one pass for all vertices. Nothing else here
+depends on labels: what is expected of missing attributes is expected without them, at level 0.
+
+How labels depend on these numbers is in `label_readout`; which of them are used, and how it is learned, in `models`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from gspn.attributes import Attribute, Binary, Categorical, Count, Schema
+from gspn.circuits.evidence import Evidence
+from gspn.circuits.leaves import at_level, message_width
+from gspn.circuits.templates import inputs_of
+from gspn.graphs.batch import Batch
+from gspn.hierarchy.aggregation import mean_by_row
+from gspn.hierarchy.contexts import TwoSteps, two_hops
+from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.kernels.reference import log_prior_of, relative
+from gspn.kernels.telling import told_by
+
+ATTRIBUTES = ("own", "gaps", "degree", "near", "far", "smooth", "states")
+LABELS = ("near labels", "far labels", "known")
+
+_ONE_HOP, _TWO_HOPS = 1.0, 0.1
+"""Known labels, or a share of them, that count as the usual ones: what few neighbours say is drawn towards nothing."""
+
+
+class LabelContext(nn.Module):
+    """The numbers that labels regress on, block by block; each block has a mean square of 1 over the training vertices.
+
+    - "own": what is known or expected of the own entries, as neighbours are told; "gaps": which of them are missing
+      (of hidden ones: as often as they usually are); "degree": the logarithm of 1 + the number of incoming edges.
+    - "near", "far": means of "own" over neighbours, and over their other neighbours. "smooth": the mean of the three.
+    - "states": posteriors at level 0, and their means over neighbours and over theirs.
+    - "near labels", "far labels": known labels of neighbours and of theirs, relative to what is usual; "known": how
+      many of these are known.
+    """
+
+    center: Tensor
+    """[W] training means; what nobody has said counts as these"""
+    scale: Tensor
+    """[W]"""
+    usual: Tensor
+    """[D] what labels are told as, on average"""
+    spread: Tensor
+    """[D] deviations of continuous labels and of logarithms of counts; 1 for others"""
+
+    def __init__(self, schema: Schema, targets: Schema, num_states: int) -> None:
+        """`num_states` counts the states of all sum units."""
+        super().__init__()
+        self.targets = targets
+        told, labels = sum(map(message_width, schema)), sum(map(message_width, targets))
+        widths = {
+            "own": told,
+            "gaps": len(schema),
+            "degree": 1,
+            "near": told,
+            "far": told,
+            "smooth": told,
+            "states": 3 * num_states,
+            "near labels": labels,
+            "far labels": labels,
+            "known": 2 * len(targets),
+        }
+        self.blocks: Mapping[str, slice] = _places(widths)
+        self.width = sum(widths.values())
+        self.first_of_labels = self.blocks["near labels"].start
+        for name, value in (("center", 0.0), ("scale", 1.0)):
+            self.register_buffer(name, torch.full((self.width,), value))
+        self.register_buffer("usual", torch.zeros(labels))
+        self.register_buffer("spread", torch.ones(labels))
+
+    def columns(self, *blocks: str) -> list[int]:
+        """Which columns the blocks have."""
+        return [column for name in blocks for column in range(self.width)[self.blocks[name]]]
+
+    def forward(self, hierarchy: Hierarchy, batch: Batch, known: Tensor) -> Tensor:
+        """[N, W + 1] of a batch whose known labels are [N, T], NaN elsewhere.
+
+        The last column is 1 where any label has been heard of, and 0 elsewhere.
+        """
+        return self.standardised(attributes_told(hierarchy, batch), self.labels_told(batch, known))
+
+    def standardised(self, attributes: Tensor, labels: Tensor) -> Tensor:
+        raw = torch.cat([attributes, labels.to(attributes)], dim=1)
+        heard = raw[:, self.blocks["known"]].amax(1, keepdim=True) > 0
+        z = torch.where(raw.isnan(), 0.0, (raw.nan_to_num(0.0) - self.center) * self.scale)
+        return torch.cat([z, heard.to(z)], dim=1)
+
+    def labels_told(self, batch: Batch, known: Tensor) -> Tensor:
+        """[N, ·] the blocks of labels before standardising."""
+        known = known.to(self.usual.device).double()
+        rows, present = [], []
+        place = 0
+        for attribute, column in zip(self.targets, known.unbind(1), strict=True):
+            width, is_known = message_width(attribute), ~column.isnan()
+            usual, spread = (one[place : place + width].double() for one in (self.usual, self.spread))
+            told = (label_columns(attribute, column.nan_to_num(0.0)) - usual) / spread
+            rows.append(told * is_known[:, None])
+            present.append(is_known.double()[:, None].expand(-1, width))
+            place += width
+        told = torch.cat([*rows, *present], dim=1)
+        near = _sum_without_loops(told, batch)
+        far, _ = two_hops(told, batch)
+        width = self.usual.shape[0]
+        first = [sum(map(message_width, list(self.targets)[:t])) for t in range(len(self.targets))]
+        count, share = near[:, width:], far[:, width:]
+        return torch.cat(
+            [
+                near[:, :width] / (count + _ONE_HOP),
+                far[:, :width] / (share + _TWO_HOPS),
+                torch.log1p(count[:, first]),
+                share[:, first],
+            ],
+            dim=1,
+        )
+
+    @torch.no_grad()
+    def settle_labels(self, y: Tensor) -> None:
+        """Take from labels [n, T] what is usual."""
+        usual, spread = [], []
+        for attribute, column in zip(self.targets, y.double().unbind(1), strict=True):
+            told = label_columns(attribute, column[~column.isnan()])
+            usual.append(told.mean(0))
+            deviation = told.std(0, correction=0)
+            measured = not isinstance(attribute, Categorical | Binary)
+            spread.append(torch.where((deviation > 0) & measured, deviation, 1.0))
+        self.usual.copy_(torch.cat(usual))
+        self.spread.copy_(torch.cat(spread))
+
+    @torch.no_grad()
+    def settle(self, attributes: Tensor, labels: Tensor) -> None:
+        """Take centres and scales of attributes from vertices [n, ·]; labels' centre is to have heard nothing."""
+        raw = torch.cat([attributes, labels.to(attributes)], dim=1).double()
+        known = ~raw.isnan()
+        center = raw.nan_to_num(0.0).sum(0) / known.sum(0).clamp_min(1)
+        center[self.first_of_labels :] = 0.0
+        away = torch.where(known, raw.nan_to_num(0.0) - center, 0.0).square()
+        scale = torch.zeros_like(center)
+        for block in self.blocks.values():
+            size = float(away[:, block].sum(1).mean())
+            scale[block] = size**-0.5 if size > 1e-12 else 0.0
+        self.center.copy_(center)
+        self.scale.copy_(scale)
+
+
+def attributes_told(hierarchy: Hierarchy, batch: Batch) -> Tensor:
+    """[N, ·] the blocks of attributes before standardising, NaN where there is nobody to tell anything."""
+    batch = batch.to(hierarchy.raw_prior.device)
+    climb = hierarchy.climb(Evidence(batch.visible, batch.hidden), batch, hierarchy.prior(), hierarchy.transitions())
+    naturals = [at_level(natural, 0) for natural in climb.naturals]
+    received = climb.aggregate(0, None, None)
+    inputs, _ = relative(climb.template, inputs_of(climb.template, climb.families, naturals, climb.evidence)[0])
+    log_prior = log_prior_of(received)
+    own = told_by(climb._replace(uncertain=False), naturals, climb.template.leaf_log_weights(inputs, log_prior), None)
+    states = climb.template.posterior(inputs, log_prior).flatten(1)
+    told = torch.cat([own.mean, states.to(own.mean)], dim=1)
+    width = own.mean.shape[1]
+
+    lonely = batch.in_degree == 0
+    near = mean_by_row(told, batch, batch.target, batch.in_degree)
+    near = near.masked_fill(lonely[:, None], torch.nan)
+    far, present = two_hops(told, batch, TwoSteps.of(batch) if batch.num_edges else None)
+    far = far.masked_fill(~present[:, None], torch.nan)
+    smooth = torch.stack([own.mean, near[:, :width], far[:, :width]]).nanmean(0)
+    gaps = climb.evidence.missing.to(told).masked_fill(climb.evidence.hidden, torch.nan)
+    degree = torch.log1p(batch.in_degree.to(told))[:, None]
+    of_states = [states.to(told), near[:, width:], far[:, width:]]
+    return torch.cat([own.mean, gaps, degree, near[:, :width], far[:, :width], smooth, *of_states], dim=1)
+
+
+def label_columns(attribute: Attribute, column: Tensor) -> Tensor:
+    """[n, ·] what known labels [n] are told as: indicators of categories, numbers, logarithms of counts."""
+    if isinstance(attribute, Categorical):
+        return nn.functional.one_hot(column.long(), len(attribute.categories)).double()
+    return (torch.log1p(column) if isinstance(attribute, Count) else column)[:, None].double()
+
+
+def _sum_without_loops(told: Tensor, batch: Batch) -> Tensor:
+    """[N, D] Σ over incoming edges of what others than the vertex itself tell."""
+    source, target = batch.source.long(), batch.target.long()
+    identity = torch.arange(batch.num_vertices, device=source.device) if batch.identity is None else batch.identity
+    others = (identity[source] != identity[target]).nonzero().squeeze(1)
+    return torch.zeros_like(told).index_add(0, target[others], told[source[others]])
+
+
+def _places(widths: Mapping[str, int]) -> dict[str, slice]:
+    places, start = {}, 0
+    for name, width in widths.items():
+        places[name] = slice(start, start + width)
+        start += width
+    return places

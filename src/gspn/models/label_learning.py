@@ -1,0 +1,350 @@
+"""How the label's leaf is learned: every regression for several strengths, judged on held-out labels, and weighed.
+
+Labels hide labels in training: of the copies of the training vertices that regressions learn from, half hide a tenth of
+the labels and half a share from all over; what a vertex hears of its own is nothing in any case. Judged is at the
+density of the prediction: on validation graphs with the labels that they carry, otherwise on labels that are held out
+in turn, beside all others; in graphs whose vertices are all labelled nothing is left to predict, so there held-out
+graphs have no labels at all. One of the regressions is the frequencies alone, so the mixture can be no worse on what
+judges. Which regressions there are is the readout's business.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gspn.attributes import Categorical
+from gspn.circuits.mixing_weights import weights_maximising
+from gspn.graphs import Batch, GraphDataset
+from gspn.graphs.draws import keyed_uniform
+from gspn.hierarchy.label_context import attributes_told
+from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout, Regression
+from gspn.models.label_regression import Rows, fit
+
+_log = logging.getLogger(__name__)
+
+STRENGTHS, OF_HIDDEN, GENTLER = (0.3, 1.0, 3.0, 10.0, 30.0), (1.0, 3.0), (0.03, 0.1)
+"""What contexts are multiplied by: tried at first, of hidden units, and where all are no better than frequencies."""
+
+_HIDDEN_SHARES = (0.1, 0.25, 0.1, 0.75)
+"""Of the labels that are hidden in each copy of the training vertices."""
+_COPIES_FROM = 20_000
+"""Training vertices from which on there are two copies and no more."""
+_MANY, _SOME = 1_000, 250
+"""Labels from which on one fifth of them judges, or two fifths in turn; of fewer, all do."""
+_ROWS_OF_HIDDEN, _MOST_OF_HIDDEN = 30, 4_000_000
+"""Labelled vertices from which on hidden units are tried, and numbers of their contexts up to which they are."""
+_PULL, _LEAST_WEIGHT = 1.0, 0.02
+_COMPLETE = 0.95
+"""Share of labelled vertices from which on a graph counts as labelled."""
+_HIDE, _FOLDS = -11, -12
+"""Names of streams of random numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Graphs as one batch, with what their vertices tell of attributes, true labels and those that are evidence."""
+
+    batch: Batch
+    attributes: Tensor
+    truth: Tensor
+    """[N, T]"""
+    known: Tensor
+    """[N, T]"""
+
+    @property
+    def rows(self) -> Tensor:
+        """Vertices with a label."""
+        return (~self.truth.isnan()).any(1).nonzero().squeeze(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Exam:
+    """Vertices that judge, what they hear with the labels that are evidence and with none, and what they learn from."""
+
+    learned: Tensor
+    """Vertices of the training graphs"""
+    known: Tensor
+    """[N, T] labels of the training graphs that may be evidence there"""
+    truth: Tensor
+    """[n, T]"""
+    told: tuple[Tensor, Tensor]
+    """z [n, W + 1] with no labels, and with those that there are"""
+
+
+@dataclass(eq=False)
+class Outcome:
+    """How the label's leaf was learned: by regression and strength the nats a label, and the mixture's beside them."""
+
+    losses: dict[tuple[str, float], float] = field(default_factory=dict)
+    loss: float = float("nan")
+    of_frequencies: float = float("nan")
+    heard: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    """Which of those that judge have heard of a label"""
+
+    @property
+    def better(self) -> bool:
+        return self.loss < self.of_frequencies - 1e-6
+
+
+def read(network: LabelNetwork, dataset: GraphDataset) -> Labelled:
+    """Of a dataset whose y has the true labels [N, T] followed by those that are evidence [N, T]."""
+    batch = dataset.batch(torch.arange(len(dataset)))
+    assert batch.y is not None
+    truth, known = batch.y.double().chunk(2, dim=1)
+    with torch.no_grad():
+        return Labelled(batch, attributes_told(network.hierarchy, batch).cpu(), truth, known)
+
+
+def learn_labels(
+    network: LabelNetwork,
+    training: GraphDataset,
+    validation: GraphDataset | None,
+    seed: int,
+    class_weight: str | None = None,
+) -> Outcome:
+    """Set the label's leaf from the training labels; the hierarchy stays as it is."""
+    readout = network.readout
+    with _doubled(readout):
+        own = read(network, training)
+        readout.set_units(own.truth)
+        readout.context.settle(own.attributes, readout.context.labels_told(own.batch, own.truth))
+        exams = list(_exams(network, own, validation, seed))
+        weights = _class_weights(readout, own.truth, class_weight)
+        strengths: Sequence[float] = STRENGTHS
+        outcome = Outcome()
+        scores = _judged(readout, own, exams, strengths, seed, weights, outcome)
+        chosen = _weigh(readout, scores, outcome)
+        if exams and not outcome.better:
+            strengths = GENTLER
+            scores |= _judged(readout, own, exams, strengths, seed + 1, weights, outcome)
+            chosen = _weigh(readout, scores, outcome)
+            if not outcome.better:
+                names = ", ".join(f"'{name}'" for name in readout.target.names)
+                _log.warning(
+                    "what predicts %s is no better on held-out labels than how often each value occurs (%.4f nats a "
+                    "label): the attributes and neighbours seem to say nothing of it, or there are too few labels",
+                    names,
+                    outcome.of_frequencies,
+                )
+        copies = _copies(readout, own, own.rows, own.truth, seed)
+        for name, strength in chosen.items():
+            fit(_of(readout, name), _rows_of(name, copies, weights), strength, seed)
+    return outcome
+
+
+def _exams(network: LabelNetwork, own: Labelled, validation: GraphDataset | None, seed: int) -> Iterator[Exam]:
+    """What judges: the validation graphs, or labels held out in turn; nothing where there are too few labels."""
+    context, rows = network.readout.context, own.rows
+    if validation is not None:
+        other = read(network, validation)
+        asked = other.rows
+        nothing = torch.full_like(other.known, torch.nan)
+        told = tuple(
+            context.standardised(other.attributes, context.labels_told(other.batch, known))[asked]
+            for known in (nothing, other.known)
+        )
+        yield Exam(rows, own.truth, other.truth[asked], cast(tuple[Tensor, Tensor], told))
+        return
+    whole = _are_complete(own)
+    fold, number = _folds(own, rows, whole, seed)
+    for f in range(number):
+        held, kept = rows[fold == f], rows[fold != f]
+        if not len(held) or not len(kept) or bool(own.truth[kept].isnan().all(0).any()):
+            continue
+        known = own.truth.clone()
+        known[held] = torch.nan
+        nothing = torch.full_like(known, torch.nan)
+        told = tuple(
+            context.standardised(own.attributes, context.labels_told(own.batch, one))[held]
+            for one in (nothing, nothing if whole else known)
+        )
+        yield Exam(kept, known, own.truth[held], cast(tuple[Tensor, Tensor], told))
+
+
+def _are_complete(own: Labelled) -> bool:
+    """Whether (nearly) all vertices of the graphs are labelled: then what is predicted are others, without labels."""
+    return len(own.rows) >= _COMPLETE * max(own.batch.num_vertices, 1)
+
+
+def _folds(own: Labelled, rows: Tensor, whole: bool, seed: int) -> tuple[Tensor, int]:
+    """[rows] the part in which each labelled vertex judges, of which the first `number` are used.
+
+    Whole graphs together where these are predicted; in order of the labels, so that every part has all of them.
+    """
+    parts = 5
+    number = 1 if len(rows) >= _MANY else 2 if len(rows) >= _SOME else parts
+    graph, vertex = (key[rows] for key in own.batch.vertex_keys())
+    drawn = keyed_uniform(seed, _FOLDS, graph, torch.zeros_like(vertex) if whole else vertex)
+    if whole and own.batch.num_graphs >= parts:
+        order = torch.unique(drawn, return_inverse=True)[1]
+        return order % parts, number
+    first = own.truth[rows, 0].nan_to_num(torch.inf)
+    drawn = keyed_uniform(seed, _FOLDS, graph, vertex)
+    order = torch.from_numpy(np.lexsort((drawn.numpy(), first.numpy())))
+    fold = torch.empty_like(order)
+    fold[order] = torch.arange(len(order)) % parts
+    return fold, number
+
+
+@dataclass(frozen=True, eq=False)
+class _Copies:
+    """Rows to learn from: once with no labels, once for each share of labels that is hidden."""
+
+    without: tuple[Tensor, Tensor]
+    """z and y"""
+    with_labels: tuple[Tensor, Tensor]
+    copies: int
+
+
+def _copies(readout: LabelReadout, own: Labelled, rows: Tensor, known: Tensor, seed: int) -> _Copies:
+    """Of the training vertices `rows`, where labels [N, T] may be evidence."""
+    context, batch = readout.context, own.batch
+    graph, vertex = batch.vertex_keys()
+    shares = _HIDDEN_SHARES if len(rows) < _COPIES_FROM else _HIDDEN_SHARES[:2]
+    found = []
+    for number, share in enumerate(shares):
+        hidden = keyed_uniform(seed, _HIDE, number, graph, vertex) < share
+        seen = known.masked_fill(hidden[:, None], torch.nan)
+        found.append(context.standardised(own.attributes, context.labels_told(batch, seen))[rows])
+    nothing = context.labels_told(batch, torch.full_like(known, torch.nan))
+    y = own.truth[rows]
+    return _Copies(
+        (context.standardised(own.attributes, nothing)[rows], y),
+        (torch.cat(found), y.repeat(len(shares), 1)),
+        len(shares),
+    )
+
+
+def _rows_of(name: str, copies: _Copies, weights: Tensor | None) -> Rows:
+    """What a regression learns from."""
+    (z, y), share = (copies.with_labels, 1 / copies.copies) if KINDS[name].labels else (copies.without, 1.0)
+    own = torch.full((len(y),), share, dtype=torch.float64)
+    if weights is not None:
+        known = ~y[:, 0].isnan()
+        own[known] = own[known] * weights[y[known, 0].long()]
+    return Rows(z, y, own)
+
+
+def _can_have_hidden(z: Tensor, part: Regression) -> bool:
+    return len(z) >= _ROWS_OF_HIDDEN and len(z) * len(part.columns) <= _MOST_OF_HIDDEN
+
+
+def _judged(
+    readout: LabelReadout,
+    own: Labelled,
+    exams: Sequence[Exam],
+    strengths: Sequence[float],
+    seed: int,
+    weights: Tensor | None,
+    outcome: Outcome,
+) -> dict[tuple[str, float], Tensor]:
+    """By regression and strength, log P [n, 2] of what judges: with no labels, and with those that there are."""
+    scores: dict[tuple[str, float], list[Tensor]] = {}
+    tried: dict[str, Sequence[float]] = {}
+    for exam in exams:
+        copies = _copies(readout, own, exam.learned, exam.known, seed)
+        for name in KINDS:
+            part, kind = _of(readout, name), KINDS[name]
+            rows = _rows_of(name, copies, weights)
+            if kind.hidden and (part.hidden is None or not _can_have_hidden(rows.z, part)):
+                continue
+            if kind.labels and not bool((exam.told[1][:, -1] > 0).any()):
+                continue  # whoever is asked has heard of no label
+            if name not in tried:
+                tried[name] = (
+                    strengths[:1]
+                    if not kind.blocks
+                    else OF_HIDDEN
+                    if kind.hidden and strengths is STRENGTHS
+                    else strengths
+                )
+            losses: list[float] = []
+            for strength in tried[name]:
+                fit(part, rows, strength, seed, goes_on=bool(losses))
+                with torch.no_grad():
+                    found = torch.stack([part.log_prob(z, exam.truth).double() for z in exam.told], dim=1)
+                scores.setdefault((name, strength), []).append(found)
+                losses.append(-float(found[torch.arange(len(found)), (exam.told[1][:, -1] > 0).long()].mean()))
+                if losses[-1] > min(losses):
+                    break  # the more slopes may do, the worse it gets from here
+            if exam is exams[0]:  # others try what was near the best
+                best = losses.index(min(losses))
+                tried[name] = tried[name][max(best - 1, 0) : best + 2]
+    whole = {key: torch.cat(found) for key, found in scores.items() if len(found) == len(exams)}
+    outcome.heard = torch.cat([exam.told[1][:, -1] > 0 for exam in exams]) if exams else outcome.heard
+    for key, found in whole.items():
+        outcome.losses[key] = -float(torch.where(outcome.heard, found[:, 1], found[:, 0]).mean())
+    return whole
+
+
+def _weigh(readout: LabelReadout, scores: dict[tuple[str, float], Tensor], outcome: Outcome) -> dict[str, float]:
+    """Choose a strength for every regression, and the weights; gives the strengths of those with any weight."""
+    names = list(KINDS)
+    readout.weights.zero_()
+    if not scores:  # too few labels to judge by
+        kept = {"smooth": STRENGTHS[0], "frequencies": 1.0}
+        for name in kept:
+            readout.weights[:, names.index(name)] = 1 / len(kept)
+        return kept
+    strength: dict[str, float] = {}
+    for name, tried in scores:
+        if name not in strength or outcome.losses[name, tried] < outcome.losses[name, strength[name]]:
+            strength[name] = tried
+    listed, mixed = list(strength), torch.empty(len(outcome.heard), dtype=torch.float64)
+    for mode, asked in enumerate((torch.ones_like(outcome.heard), outcome.heard)):
+        if not bool(asked.any()):
+            readout.weights[1] = readout.weights[0]
+            continue
+        table = torch.stack([scores[name, strength[name]][asked, mode] for name in listed], dim=1)
+        weights = _mixture(table)
+        for name, weight in zip(listed, weights.tolist(), strict=True):
+            readout.weights[mode, names.index(name)] = weight
+        mixed[asked] = torch.logsumexp(table + weights.log(), dim=1)
+    outcome.loss = -float(mixed.mean())
+    outcome.of_frequencies = outcome.losses["frequencies", strength["frequencies"]]
+    return {name: strength[name] for name in listed if bool((readout.weights[:, names.index(name)] > 0).any())}
+
+
+def _mixture(scores: Tensor) -> Tensor:
+    """[M] weights of the columns of scores [n, M]; what would have hardly any has none."""
+    kept = torch.arange(scores.shape[1])
+    while True:
+        own = weights_maximising(scores[:, kept], _PULL)
+        enough = own >= _LEAST_WEIGHT
+        if bool(enough.all()):
+            return torch.zeros(scores.shape[1], dtype=torch.float64).index_copy(0, kept, own)
+        kept = kept[enough]
+
+
+def _class_weights(readout: LabelReadout, truth: Tensor, class_weight: str | None) -> Tensor | None:
+    """[K] for "balanced", as scikit-learn has it: n / (K · n_k)."""
+    if class_weight is None:
+        return None
+    target = readout.target[0]
+    size = len(target.categories) if isinstance(target, Categorical) else 2
+    known = truth[~truth[:, 0].isnan(), 0].long()
+    count = torch.bincount(known, minlength=size).double()
+    return len(known) / ((count > 0).sum() * count.clamp_min(1.0))
+
+
+def _of(readout: LabelReadout, name: str) -> Regression:
+    return cast(Regression, readout.regressions[list(KINDS).index(name)])
+
+
+@contextmanager
+def _doubled(readout: LabelReadout) -> Iterator[None]:
+    """In double precision for a while."""
+    dtype = readout.weights.dtype
+    readout.double()
+    try:
+        yield
+    finally:
+        readout.to(dtype)
