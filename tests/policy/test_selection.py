@@ -298,15 +298,15 @@ def test_what_follows_from_other_columns_wants_a_weak_prior() -> None:
 
 
 def test_more_levels_are_for_discrete_columns() -> None:
-    """Four levels from both starts, where most columns are discrete; their size of steps bounds what they visit."""
+    """Three to five levels from both starts, where most columns are discrete; steps are bounded by what they visit."""
     discrete, best = every_kind(200), Candidate(4, "diagonal", "neighbours", slopes="free", context_variance=1.0)
-    found = with_more_levels(best, discrete, "normal")
-    assert [(one.levels, one.start) for one in found] == [(4, "em"), (4, "clusters")]
+    found = with_more_levels(best, discrete, "thorough")
+    assert [(one.levels, one.start) for one in found if one.levels == 4] == [(4, "em"), (4, "clusters")]
     assert all(one.edges == "states" and one.slopes == "tied" and one.num_states > 4 for one in found)
-    assert with_more_levels(best, smooth_field(200), "normal") == []
-    assert with_more_levels(best, discrete, "quick") == []
+    assert with_more_levels(best, smooth_field(200), "thorough") == []
+    assert with_more_levels(best, discrete, "normal") == [], "they take much time, and rarely win"
     one = found[0]
-    assert one.settings(1)["num_layers"] == 4
+    assert one.settings(1)["num_layers"] == one.levels == 3
     assert one.learning(discrete)["epochs"] > one.learning(discrete, on=True)["epochs"] > 0
     assert Candidate(4, "diagonal", "states").learning(discrete) == {}
 

@@ -23,10 +23,10 @@ from torch import Tensor
 from gspn.attributes import Categorical
 from gspn.circuits.mixing_weights import weights_maximising
 from gspn.graphs import Batch, GraphDataset
-from gspn.graphs.draws import keyed_uniform
 from gspn.hierarchy.label_context import attributes_told
 from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout, Regression
 from gspn.models.label_regression import Rows, fit
+from gspn.random_streams import keyed_uniform
 
 _log = logging.getLogger(__name__)
 

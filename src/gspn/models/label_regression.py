@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves import Leaves, leaves_for
-from gspn.graphs.draws import keyed_generator
 from gspn.hierarchy.label_readout import Regression, leaf_family, log_prior_of_leaves, log_prob_of
+from gspn.random_streams import keyed_generator
 
 _NARROW = 160
 """Columns up to which Newton's method, whose matrices grow with their square, is used."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gspn.experiments.vertices.sets import Labelled
 from gspn.experiments.yardstick.masks import hidden_entries
-from gspn.graphs.draws import keyed_uniform
+from gspn.random_streams import keyed_uniform
 
 MECHANISMS = ("random", "vertices", "label", "value")
 

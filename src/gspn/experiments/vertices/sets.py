@@ -27,8 +27,8 @@ from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.errors import InputError
 from gspn.experiments.sources import Source
 from gspn.graphs import GraphDataset
-from gspn.graphs.draws import keyed_uniform
 from gspn.graphs.pack import packed
+from gspn.random_streams import keyed_uniform
 
 _NEIGHBOURS = 5
 _MOST_VERTICES = 6_000
