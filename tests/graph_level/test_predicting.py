@@ -103,7 +103,7 @@ def test_intervals_hold_what_they_promise(features: GraphFeatures) -> None:
 
 
 def test_graphs_without_labels_are_learned_from_and_no_label_is_needed_from_them() -> None:
-    y = [None] * 60
+    y: list[bool | None] = [None] * 60
     for number in range(0, 60, 5):
         y[number] = bool(charge(GRAPHS)[number] > 0)
     unfitted = GraphFeatures(GSPN(EVERY_KIND, num_layers=2, num_states=3, epochs=3))
@@ -192,12 +192,13 @@ def test_damaged_files_are_refused_and_never_walked_outside(features: GraphFeatu
     file.write_bytes(content[:-1] + b"x")
     with pytest.raises(CheckpointError, match="damaged or exchanged"):
         gspn.load(folder)
-    for name, wrong in (
+    damages: list[tuple[str, Any]] = [
         ("head0.0.children", lambda t: t.index_fill(0, torch.tensor([0]), 10**6)),
         ("head0.0.children", lambda t: t.index_fill(0, torch.tensor([0]), 0)),
         ("head0.0.columns", lambda t: t.fill_(10**6)),
         ("features.kept", lambda t: t.fill_(10**6)),
-    ):
+    ]
+    for name, wrong in damages:
         file.write_bytes(content)
         tensors = load_file(file)
         tensors[name] = wrong(tensors[name])

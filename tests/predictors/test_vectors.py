@@ -30,7 +30,7 @@ def classes(values: FloatArray, number: int) -> FloatArray:
 # ---- Families
 
 
-def fitted_by_scikit_learn(family: str, rows: FloatArray, task: Task, settings: Any, judged: FloatArray) -> FloatArray:
+def fitted_by_scikit_learn(family: str, rows: FloatArray, task: Task, settings: Any, judged: FloatArray) -> Any:
     """Outputs of the estimators themselves, not of the arrays that were taken from them."""
     from sklearn.ensemble import (
         ExtraTreesClassifier,

@@ -39,11 +39,12 @@ def descriptors(molecules: Sequence[Any]) -> tuple[list[str], FloatArray]:
     from rdkit import rdBase
     from rdkit.Chem import Descriptors
 
+    calculate: Any = Descriptors.CalcMolDescriptors
     names = [name for name, _ in Descriptors.descList]
     rows = np.zeros((len(molecules), len(names)))
     with rdBase.BlockLogs():
         for row, molecule in zip(rows, molecules, strict=True):
-            found = Descriptors.CalcMolDescriptors(molecule, missingVal=0.0, silent=True)
+            found = calculate(molecule, missingVal=0.0, silent=True)
             row[:] = [found[name] for name in names]
     return names, np.clip(np.nan_to_num(rows, posinf=_LARGEST, neginf=-_LARGEST), -_LARGEST, _LARGEST)
 

@@ -80,7 +80,7 @@ def model_and_graphs(
     from gspn.graph_level.predicting import GraphPredictor
     from gspn.targets import target_schema
 
-    fitted = load(model)
+    fitted: Any = load(model)
     if isinstance(fitted, GraphPredictor) and not predicts:
         raise InputError(f"{model} predicts whole graphs and answers nothing else; gspn fit without --target does")
     target = getattr(fitted, "target", None)

@@ -45,8 +45,9 @@ def predict(
     )
     if not hasattr(fitted, "predictive"):
         raise InputError(f"{model} was trained without a target; gspn fit --target makes a model that predicts")
-    table = _predictions(fitted, graphs.dataset)
-    score = None if graphs.dataset.y is None else fitted.score(graphs.dataset)
+    predictor: Any = fitted
+    table = _predictions(predictor, graphs.dataset)
+    score = None if graphs.dataset.y is None else predictor.score(graphs.dataset)
     if output is not None:
         write_table(table, output)
     screen.table(records(table), hint="" if output else "-o FILE writes all")

@@ -139,7 +139,8 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         widths = tuple(0 if isinstance(one, GSPN) else _width(one, seen) for one in fitted)
         everything = Learned(fitted, widths, attributes, subtrees, vocabulary, None, names)
         # Which columns vary is seen from some thousand graphs; all columns of all graphs may be too much to hold.
-        sample = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _SAMPLE)).round().astype(np.int64))
+        places = np.linspace(0, len(dataset) - 1, min(len(dataset), _SAMPLE)).round()
+        sample = np.unique(places.astype(np.int64)).tolist()
         seen_rows = self._rows(everything, dataset[sample], columns[sample])
         kept = _worth_keeping(seen_rows, self.rare)
         if not len(kept):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @overload
-def load(folder: str | Path) -> Any: ...
+def load(folder: str | Path) -> GSPN | Stack | GraphPredictor: ...
 @overload
 def load(folder: str | Path, kind: type[Saved]) -> Saved: ...
 def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
@@ -29,18 +29,17 @@ def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
     """
     note = _note(Path(folder))
     if note is None:
-        return loading.load(folder, kind) if kind is None or issubclass(kind, GSPN | Stack) else _refuse(folder, kind)
+        found: Any = loading.load(folder)
+        return _checked(found, folder, kind)
     from gspn.graph_level import saving
 
-    found = saving.load(Path(folder), note)
+    return _checked(saving.load(Path(folder), note), folder, kind)
+
+
+def _checked(found: Any, folder: str | Path, kind: type[Any] | None) -> Any:
     if kind is not None and not isinstance(found, kind):
         raise InputError(f"{folder} holds a {type(found).__name__}, but a {kind.__name__} is needed")
     return found
-
-
-def _refuse(folder: str | Path, kind: type[Any]) -> Any:
-    found = loading.load(folder)
-    raise InputError(f"{folder} holds a {type(found).__name__}, but a {kind.__name__} is needed")
 
 
 def _note(folder: Path) -> dict[str, Any] | None:
