@@ -14,6 +14,7 @@ import gspn
 from gspn import Binary, Categorical, Continuous, Count, GraphDataset, Schema, pack, policy
 from gspn.errors import InputError
 from gspn.graphs.missing import uniform_mask, with_missing
+from gspn.policy import candidates
 from gspn.policy.candidates import Candidate, started_anew, with_edges, without_edges
 from gspn.policy.scoring import bin_width, bin_widths, log_scores
 from gspn.policy.selection import Contest, fitted, held_out
@@ -92,8 +93,9 @@ def test_neighbours_are_left_where_they_do_not() -> None:
     assert found.loss <= alone + 1e-9
 
 
-def test_states_may_hear_their_neighbours_in_their_own_ways() -> None:
+def test_states_may_hear_their_neighbours_in_their_own_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """ "normal" tries slopes of every state's own for what regresses best, and how uncertain neighbours are."""
+    monkeypatch.setitem(candidates._STATES, "normal", {"shrunk": (1, 4)})  # type: ignore[arg-type]
     found = policy.select(smooth_field(150), effort="normal")
     told = [one.candidate for one in found.tried if one.candidate.edges in ("neighbours", "two_hops")]
     assert {one.slopes for one in told} == {"tied", "free"}
@@ -102,18 +104,26 @@ def test_states_may_hear_their_neighbours_in_their_own_ways() -> None:
     assert settings["slopes"] == "free"
 
 
-def test_a_seed_fixes_everything() -> None:
-    dataset = every_kind(120)
-    one, other = (policy.select(dataset, effort="quick", seed=4) for _ in range(2))
+@pytest.fixture(scope="module")
+def chosen() -> tuple[GraphDataset, policy.Selection, list[tuple[int, int, Candidate]]]:
+    """A dataset of every kind, what was chosen for it, and what was told meanwhile."""
+    dataset, told = every_kind(120), list[tuple[int, int, Candidate]]()
+    return dataset, policy.select(dataset, effort="quick", seed=4, notice=lambda *said: told.append(said)), told
+
+
+def test_a_seed_fixes_everything(chosen: tuple[GraphDataset, policy.Selection, object]) -> None:
+    dataset, one, _ = chosen
+    other = policy.select(dataset, effort="quick", seed=4)
     assert [(t.candidate, t.loss, t.weight) for t in one.tried] == [
         (t.candidate, t.loss, t.weight) for t in other.tried
     ]
     assert torch.equal(one.stack.impute(dataset[0]).x, other.stack.impute(dataset[0]).x)
 
 
-def test_a_selection_tells_what_it_did() -> None:
-    dataset, told = every_kind(150), []
-    found = policy.select(dataset, effort="quick", notice=lambda done, known, one: told.append((done, known, one)))
+def test_a_selection_tells_what_it_did(
+    chosen: tuple[GraphDataset, policy.Selection, list[tuple[int, int, Candidate]]],
+) -> None:
+    dataset, found, told = chosen
     assert math.fsum(one.weight for one in found.tried) == pytest.approx(1.0)
     assert tuple(one.weight for one in found.tried if one.weight) == pytest.approx(found.stack.weights)
     assert len(found.stack.models) <= 3
