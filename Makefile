@@ -11,7 +11,7 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constr
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-data lint format docs build clean
+.PHONY: help demo test test-data lint format count docs build clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -20,7 +20,7 @@ demo: $(VENV)/.installed ## run the demonstration: a table, pictures and a page 
 	$(VENV)/bin/gspn demo
 
 test: lint ## check style and types, then run all tests that need no data sets
-	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not data" -n 2 --cov --cov-report=term $(ARGS)
+	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not data" -n 2 --timeout 600 --cov --cov-report=term $(ARGS)
 
 test-data: $(VENV)/.installed-dev ## run the tests on real data (GSPN_DATA_ROOT, or ../shared/data)
 	$(PY) -m pytest -m data $(ARGS)
@@ -33,6 +33,9 @@ lint: $(VENV)/.installed-dev ## check style and types
 format: $(VENV)/.installed-dev ## mend the style
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+count: ## lines of code by room; beside those of another checkout: make count ARGS=../other
+	@$(PYTHON) docs/dev/count.py $(ARGS)
 
 docs: $(VENV)/.installed-dev ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

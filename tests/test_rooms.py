@@ -113,6 +113,52 @@ def test_imports_point_up() -> None:
     assert not (found := violations(SOURCE)), "\n".join(found)
 
 
+class _RunsAtOnce(ast.NodeTransformer):
+    """A module without what runs later, or never."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        return None
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+
+
+def loaded_with(package: Path, room: str) -> set[str]:
+    """The rooms of all that is imported when every module of a room is."""
+    files = dict(modules(package))
+    waiting, known = [name for name in files if f"{name}.".startswith(f"gspn.{room}.")], {"gspn"}
+    while waiting:
+        name = waiting.pop()
+        while name and name not in files:  # something in a module
+            name = name.rpartition(".")[0]
+        if name in known or not name:
+            continue
+        known.add(name)
+        tree = _RunsAtOnce().visit(ast.parse(files[name].read_bytes()))
+        is_package = files[name].name == "__init__.py"
+        waiting += [name.rpartition(".")[0], *(target for _, target in imported(tree, name, is_package))]
+    return {name.split(".")[1] for name in known - {"gspn"}}
+
+
+def test_models_load_nothing_of_reading_and_comparing() -> None:
+    rooms = loaded_with(SOURCE, "models")
+    assert {"models", "hierarchy", "circuits", "graphs"} <= rooms
+    assert not rooms & {"datasets", "convert", "baselines", "experiments"}
+
+
+def test_what_is_loaded_is_found(tmp_path: Path) -> None:
+    sources = {
+        "models/a.py": "from ..graphs import b\nif TYPE_CHECKING:\n    import gspn.cli",
+        "graphs/b.py": "from gspn import locks\ndef f():\n    import gspn.web",
+        "graphs/__init__.py": "import gspn.columns",
+        "locks.py": "",
+        "columns.py": "",
+        "cli.py": "",
+        "web.py": "",
+    }
+    assert loaded_with(build(tmp_path, sources), "models") == {"models", "graphs", "locks", "columns"}
+
+
 def test_every_module_has_a_docstring() -> None:
     silent = [name for name, file in modules(SOURCE) if not ast.get_docstring(ast.parse(file.read_bytes()))]
     assert not silent

@@ -14,6 +14,7 @@ import gspn
 from gspn import Binary, Categorical, Continuous, Count, GraphDataset, Schema, pack, policy
 from gspn.errors import InputError
 from gspn.graphs.missing import uniform_mask, with_missing
+from gspn.policy import candidates
 from gspn.policy.ahead import Stopwatch, Work
 from gspn.policy.candidates import Candidate, can_be_held, started_anew, with_edges, with_more_levels, without_edges
 from gspn.policy.scoring import bin_width, bin_widths, log_scores
@@ -94,8 +95,9 @@ def test_neighbours_are_left_where_they_do_not() -> None:
     assert found.loss <= alone + 1e-9
 
 
-def test_states_may_hear_their_neighbours_in_their_own_ways() -> None:
+def test_states_may_hear_their_neighbours_in_their_own_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """ "normal" tries slopes of every state's own for what regresses best, and how uncertain neighbours are."""
+    monkeypatch.setitem(candidates._STATES, "normal", {"shrunk": (1, 4)})  # type: ignore[arg-type]
     found = policy.select(smooth_field(150), effort="normal")
     told = [one.candidate for one in found.tried if one.candidate.edges in ("neighbours", "two_hops")]
     assert {one.slopes for one in told} == {"tied", "free"}
@@ -104,19 +106,24 @@ def test_states_may_hear_their_neighbours_in_their_own_ways() -> None:
     assert settings["slopes"] == "free"
 
 
-def test_a_seed_fixes_everything() -> None:
-    dataset = every_kind(120)
-    one, other = (policy.select(dataset, effort="quick", seed=4) for _ in range(2))
+@pytest.fixture(scope="module")
+def chosen() -> tuple[GraphDataset, policy.Selection, list[policy.Step]]:
+    """A dataset of every kind, what was chosen for it, and what was told meanwhile."""
+    dataset, told = every_kind(120), list[policy.Step]()
+    return dataset, policy.select(dataset, effort="quick", seed=4, notice=told.append), told
+
+
+def test_a_seed_fixes_everything(chosen: tuple[GraphDataset, policy.Selection, object]) -> None:
+    dataset, one, _ = chosen
+    other = policy.select(dataset, effort="quick", seed=4)
     assert [(t.candidate, t.loss, t.weight) for t in one.tried] == [
         (t.candidate, t.loss, t.weight) for t in other.tried
     ]
     assert torch.equal(one.stack.impute(dataset[0]).x, other.stack.impute(dataset[0]).x)
 
 
-def test_a_selection_tells_what_it_did() -> None:
-    dataset = every_kind(150)
-    told: list[policy.Step] = []
-    found = policy.select(dataset, effort="quick", notice=told.append)
+def test_a_selection_tells_what_it_did(chosen: tuple[GraphDataset, policy.Selection, list[policy.Step]]) -> None:
+    dataset, found, told = chosen
     assert math.fsum(one.weight for one in found.tried) == pytest.approx(1.0)
     assert tuple(one.weight for one in found.tried if one.weight) == pytest.approx(found.stack.weights)
     assert len(found.stack.models) <= 3

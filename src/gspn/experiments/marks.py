@@ -92,10 +92,6 @@ def has_published(table: Table) -> bool:
     return any(column in row.published for row in table.rows for column in table.columns)
 
 
-def published_in(table: Table, row: Row) -> bool:
-    return any(column in row.published for column in table.columns)
-
-
 def caption(table: Table) -> str:
     """What the numbers are, and which are good."""
     over = counted(table)
