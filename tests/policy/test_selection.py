@@ -97,7 +97,7 @@ def test_neighbours_are_left_where_they_do_not() -> None:
 
 def test_states_may_hear_their_neighbours_in_their_own_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """ "normal" tries slopes of every state's own for what regresses best, and how uncertain neighbours are."""
-    monkeypatch.setitem(candidates._STATES, "normal", {"shrunk": (1, 4)})  # type: ignore[arg-type]
+    monkeypatch.setitem(candidates._STATES, "normal", {"shrunk": (1, 4)})
     found = policy.select(smooth_field(150), effort="normal")
     told = [one.candidate for one in found.tried if one.candidate.edges in ("neighbours", "two_hops")]
     assert {one.slopes for one in told} == {"tied", "free"}
