@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from gspn.experiments.findings import Number, Row, Table
+from gspn.experiments.findings import Number, Table
 
 Mark = Literal["best", "second"]
 
