@@ -22,7 +22,7 @@ from torch import Tensor
 from gspn.attributes import Attribute, Binary, Categorical, Continuous, Count
 from gspn.circuits import Rows
 from gspn.circuits.components import Components
-from gspn.circuits.distributions import Mixture, Table, mix
+from gspn.circuits.distributions import CategoricalDistribution, MixtureDistribution, mix
 from gspn.circuits.leaves import GaussianLeaves, UnivariateLeaves
 
 WEIGHTS = torch.tensor(
@@ -53,10 +53,10 @@ class Case:
         family.assign(family.check_exported(given, 1))
         return family
 
-    def mixture(self, dtype: torch.dtype = torch.float64, weights: Tensor = WEIGHTS) -> Mixture:
+    def mixture(self, dtype: torch.dtype = torch.float64, weights: Tensor = WEIGHTS) -> MixtureDistribution:
         family = self.leaves(dtype)
         made = mix(Components([Rows(family, family.natural())]), weights.log())
-        assert isinstance(made, Mixture)
+        assert isinstance(made, MixtureDistribution)
         return made
 
     def mixed(self, ask: Callable[[Any], Any]) -> NDArray[np.float64]:
@@ -104,30 +104,30 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def element_table() -> Table:
+def element_table() -> CategoricalDistribution:
     family = univariate(ELEMENT, 1, 3).double()
     family.assign({"probs": torch.from_numpy(PROBS)[None]})
     made = mix(Components([Rows(family, family.natural())]), WEIGHTS.log())
-    assert isinstance(made, Table)
+    assert isinstance(made, CategoricalDistribution)
     return made
 
 
-def binary_table() -> Table:
+def binary_table() -> CategoricalDistribution:
     family = univariate(Binary("aromatic"), 1, 3).double()
     family.assign({"probs": torch.from_numpy(OF_TRUE)[None]})
     made = mix(Components([Rows(family, family.natural())]), WEIGHTS.log())
-    assert isinstance(made, Table)
+    assert isinstance(made, CategoricalDistribution)
     return made
 
 
 # ---- Answers of which a test knows what they are
 
 
-def as_table(found: object) -> Table:
-    assert isinstance(found, Table)
+def as_table(found: object) -> CategoricalDistribution:
+    assert isinstance(found, CategoricalDistribution)
     return found
 
 
-def as_mixture(found: object) -> Mixture:
-    assert isinstance(found, Mixture)
+def as_mixture(found: object) -> MixtureDistribution:
+    assert isinstance(found, MixtureDistribution)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, Row, Table
+from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, ResultTable, Row
 
 NAN = float("nan")
 HOSTILE = "</td><script>alert(1)</script> *a* _b_ | `c` & $d$ \\e"
@@ -17,10 +17,10 @@ def table(
     better: str | None = "higher",
     digits: int = 2,
     published: dict[str, dict[str, Number]] | None = None,
-) -> Table:
+) -> ResultTable:
     columns = tuple(dict.fromkeys(column for _, ours in rows for column in ours)) or ("NCI1",)
     made = tuple(Row(label, ours, (published or {}).get(label, {})) for label, ours in rows)
-    return Table("Accuracy", "accuracy (%)", better, columns, made, digits)  # type: ignore[arg-type]
+    return ResultTable("Accuracy", "accuracy (%)", better, columns, made, digits)  # type: ignore[arg-type]
 
 
 def findings(done: int = 12, planned: int = 20) -> Findings:
@@ -33,7 +33,7 @@ def findings(done: int = 12, planned: int = 20) -> Findings:
         )
         for i, label in enumerate(("structure-agnostic", "GIN", "GSPN, unsupervised, with deep sets", HOSTILE))
     )
-    wide = Table("Graph classification", "accuracy (%)", "higher", columns, rows, 1, ("A note.", HOSTILE))
+    wide = ResultTable("Graph classification", "accuracy (%)", "higher", columns, rows, 1, ("A note.", HOSTILE))
     x = (2.0, 5.0, 10.0, 20.0)
     lines = (
         Line("GSPN", x, (70.0, 74.0, 76.0, 77.0), (1.0, 1.0, 0.5, 0.5)),

@@ -27,7 +27,7 @@ from gspn.convert import foreign
 from gspn.graphs import OneGraph
 from gspn.queries import what_if
 
-ANSWERS = (distributions.Table, distributions.Mixture, given.Joint, what_if.WhatIf)
+ANSWERS = (distributions.CategoricalDistribution, distributions.MixtureDistribution, given.Joint, what_if.WhatIf)
 KIND = Categorical("class", ["A", "B"])
 SPECIAL = ("__call__", "__contains__", "__getitem__", "__iter__", "__len__")
 

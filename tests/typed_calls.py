@@ -23,8 +23,7 @@ from gspn.attributes import Attribute, FloatArray
 from gspn.baselines import FeatureImputer, GraphEmbedder, Mixture
 from gspn.baselines.layerwise import Layerwise
 from gspn.baselines.predicting import Predicting
-from gspn.circuits.distributions import Distribution, Table
-from gspn.circuits.distributions import Mixture as Leaves
+from gspn.circuits.distributions import CategoricalDistribution, Distribution, MixtureDistribution
 from gspn.circuits.given import Joint
 from gspn.convert.arrays import Arrays
 from gspn.graph_level.predicting import GraphPredictor
@@ -99,12 +98,12 @@ def about_either(model: GSPN, graphs: Graphs) -> None:
 
 
 def conditionals(model: GSPN, graph: Data, graphs: list[Data], packed: GraphDataset) -> None:
-    is_a(assert_type(model.conditional(graph, "element"), Distribution), Table)
-    is_a(assert_type(model.conditional(graph, "charge", vertices=[0]), Distribution), Leaves)
+    is_a(assert_type(model.conditional(graph, "element"), Distribution), CategoricalDistribution)
+    is_a(assert_type(model.conditional(graph, "charge", vertices=[0]), Distribution), MixtureDistribution)
     is_a(assert_type(model.conditional(graph, ["element", "charge"]), Joint), Joint)
     is_a(assert_type(model.conditional(graph, ("element",), vertices=[0]), Joint), Joint)
-    are(assert_type(model.conditional(graphs, "element"), list[Distribution]), Table)
-    are(assert_type(model.conditional(packed, "charge"), list[Distribution]), Leaves)
+    are(assert_type(model.conditional(graphs, "element"), list[Distribution]), CategoricalDistribution)
+    are(assert_type(model.conditional(packed, "charge"), list[Distribution]), MixtureDistribution)
     are(assert_type(model.conditional(graphs, ["element", "charge"]), list[Joint]), Joint)
     are(assert_type(model.conditional(packed, ["element", "charge"]), list[Joint]), Joint)
 
@@ -126,17 +125,17 @@ def answers(model: GSPN, graph: Data) -> None:
         is_a(assert_type(each.entropy, Tensor), Tensor)
         is_a(assert_type(each.mode, Tensor), Tensor)
         is_a(assert_type(each.sample(3), Tensor), Tensor)
-        is_a(assert_type(each[0], Distribution), Table | Leaves)
-    assert isinstance(table, Table)
+        is_a(assert_type(each[0], Distribution), CategoricalDistribution | MixtureDistribution)
+    assert isinstance(table, CategoricalDistribution)
     is_a(assert_type(table.probs, Tensor), Tensor)
     is_a(assert_type(table.log_prob("C"), Tensor), Tensor)
     is_a(assert_type(table.categories, tuple[Any, ...]), tuple)
-    assert isinstance(leaves, Leaves)
+    assert isinstance(leaves, MixtureDistribution)
     is_a(assert_type(leaves.interval(), Tensor), Tensor)
     is_a(assert_type(leaves.quantile(0.5), Tensor), Tensor)
     joint = model.conditional(graph, ["element", "charge", "aromatic"])
     is_a(assert_type(joint[:1], Joint), Joint)
-    is_a(assert_type(joint.marginal("element"), Distribution), Table)
+    is_a(assert_type(joint.marginal("element"), Distribution), CategoricalDistribution)
     is_a(assert_type(joint.marginal(["element", "charge"]), Joint), Joint)
     is_a(assert_type(joint.condition({"element": "C"}), Joint), Joint)
     is_a(assert_type(joint.log_prob({"element": "C"}), Tensor), Tensor)
@@ -171,8 +170,8 @@ def predictions(model: SupervisedGSPN, graph: Data, graphs: list[Data]) -> None:
     is_a(assert_type(model.predict_proba(graphs), FloatArray | Any), np.ndarray)
     is_a(assert_type(model.log_prob(graph, ["A"]), Tensor), Tensor)
     is_a(assert_type(model.log_prob(graphs, ["A"] * len(graphs)), Tensor | Any), Tensor)
-    is_a(assert_type(model.predictive(graph), Distribution | dict[str, Distribution]), Table)
-    is_a(model.predictive(graphs), Table)
+    is_a(assert_type(model.predictive(graph), Distribution | dict[str, Distribution]), CategoricalDistribution)
+    is_a(model.predictive(graphs), CategoricalDistribution)
     is_a(assert_type(model.score(graphs, ["A"] * len(graphs)), float), float)
     is_a(assert_type(model.classes_, NDArray[Any]), np.ndarray)
     is_a(assert_type(model.embed(graph), Tensor), Tensor)
@@ -184,12 +183,12 @@ def predictions_of_vertices(model: SupervisedGSPN, graph: Data, graphs: list[Dat
     are(model.predict(graphs), np.ndarray)
     found = model.predictive(graph)
     assert isinstance(found, dict)
-    is_a(assert_type(found["class"], Distribution), Table)
+    is_a(assert_type(found["class"], Distribution), CategoricalDistribution)
     several = assert_type(
         model.predictive(graphs), Distribution | list[Distribution] | dict[str, Distribution | list[Distribution]]
     )
     assert isinstance(several, dict)
-    are(assert_type(several["energy"], Distribution | list[Distribution]), Leaves)
+    are(assert_type(several["energy"], Distribution | list[Distribution]), MixtureDistribution)
 
 
 def heads(head: DeepSets, embeddings: Sequence[Tensor], y: Sequence[str]) -> None:

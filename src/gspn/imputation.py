@@ -20,7 +20,7 @@ from torch_geometric.transforms import BaseTransform
 
 from gspn import policy
 from gspn.attributes import Attribute, Binary, Schema
-from gspn.circuits.distributions import Table as Probabilities
+from gspn.circuits.distributions import CategoricalDistribution
 from gspn.circuits.given import distributions
 from gspn.columns import shorten
 from gspn.convert.files import Table, import_pandas
@@ -410,7 +410,7 @@ def _answers(
             row = (first - batch.num_vertices + vertices[gaps]).numpy()
             if distribution.attribute.kind != "continuous":
                 found["probability"][row, column] = distribution.log_prob(x[row, column]).exp()
-            if isinstance(distribution, Probabilities):
+            if isinstance(distribution, CategoricalDistribution):
                 for vertex, values in zip(row, _likely(distribution, level), strict=True):
                     found["likely"][vertex, column] = values
             else:
@@ -419,7 +419,7 @@ def _answers(
     return x, found
 
 
-def _likely(distribution: Probabilities, level: float) -> list[tuple[Any, ...]]:
+def _likely(distribution: CategoricalDistribution, level: float) -> list[tuple[Any, ...]]:
     """Of every row the fewest values that hold `level` of the probability together, likeliest first."""
     probs, codes = distribution.probs.sort(dim=1, descending=True, stable=True)
     # A value is needed if those before it do not hold enough.

@@ -17,7 +17,7 @@ from gspn import DeepSets, GSPNError, pack
 from gspn.attributes import FloatArray
 from gspn.baselines import CGMM, ECGMM, ICGMM
 from gspn.baselines.contexts import neighbour_means
-from gspn.baselines.emissions import Categories, Gaussians
+from gspn.baselines.emissions import CategoricalEmission, GaussianEmission
 from gspn.baselines.evidence import read_entries
 from gspn.baselines.mixture_layer import Layer
 
@@ -73,7 +73,7 @@ def test_layer_by_hand() -> None:
     layer = Layer(
         np.array([0.3, 0.7]),
         rng.dirichlet(np.ones(2), (2, 3)),
-        (Categories(table), Gaussians(np.array([-1.0, 2.0]), np.array([0.5, 1.5]), 0.1)),
+        (CategoricalEmission(table), GaussianEmission(np.array([-1.0, 2.0]), np.array([0.5, 1.5]), 0.1)),
     )
     contexts = rng.dirichlet(np.ones(3), (1, 2))
 
@@ -100,7 +100,7 @@ def test_first_layer_finds_planted_parameters() -> None:
     graphs = draw_graphs(150, seed=3, center=5.0)
     model = CGMM(EVERY_KIND, num_layers=1, num_states=2, em_steps=200, tolerance=1e-9, seed=1).fit(graphs)
     charge = model.layers_[0]["vertices"].emissions[0]
-    assert isinstance(charge, Gaussians)
+    assert isinstance(charge, GaussianEmission)
     units = model.columns_[0]
     means = np.sort(charge.mean * units.spread + units.center)
     np.testing.assert_allclose(means, [3.0, 7.0], atol=0.25)  # deviation 0.7 of some 500 vertices each

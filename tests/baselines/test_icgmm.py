@@ -20,7 +20,7 @@ from torch_geometric.data import Data
 from gspn import Categorical, Continuous, GSPNError, Schema
 from gspn.baselines import ICGMM
 from gspn.baselines.evidence import Column
-from gspn.baselines.gibbs import RATE, SHAPE, Mixture, Priors, Sampler
+from gspn.baselines.gibbs import RATE, SHAPE, ChainState, Priors, Sampler
 
 PRIORS = Priors(pseudo_count=0.5, strength=0.3, shape=1.5, rate=0.4)
 COLUMNS = (Column(3), Column(0))
@@ -135,7 +135,7 @@ def test_fixed_weights_match_a_finite_dirichlet_mixture() -> None:
     total = sum(exact.values())
     exact = {states: weight / total for states, weight in exact.items()}
     chain, draws = sampler(seed=1), 15_000
-    chain.mixture = Mixture(np.zeros(6, dtype=np.int64), beta, alpha, 1.0)
+    chain.mixture = ChainState(np.zeros(6, dtype=np.int64), beta, alpha, 1.0)
     found: Counter[tuple[int, ...]] = Counter()
     for _ in range(draws):
         chain.draw_states()
@@ -150,7 +150,7 @@ def test_fixed_weights_match_a_finite_dirichlet_mixture() -> None:
 
 def test_posteriors_are_the_weights_times_the_predictives() -> None:
     chain = sampler(seed=2)
-    chain.mixture = Mixture(np.array([0, 0, 1, 1, 1, 0]), np.array([0.5, 0.3, 0.2]), 1.7, 1.0)
+    chain.mixture = ChainState(np.array([0, 0, 1, 1, 1, 0]), np.array([0.5, 0.3, 0.2]), 1.7, 1.0)
     rows = np.array([[1, 0.4], [NAN, 2.0], [2, NAN], [NAN, NAN]])
     groups = np.array([0, 1, 1, 0])
     found = chain.sample().posteriors(groups, rows)

@@ -13,7 +13,7 @@ from small_experiments import write_toy
 from gspn.benchmarks import versions
 from gspn.benchmarks.__main__ import main
 from gspn.benchmarks.measure import paired_ratio
-from gspn.benchmarks.step import Sizes
+from gspn.benchmarks.step import ModelSizes
 from gspn.errors import GSPNError, InputError
 
 HERE = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "SECONDS", 0.01)
     monkeypatch.setattr(versions, "THREADS", 1)
     monkeypatch.setattr(versions, "NAMES", ("TOY", "nowhere"))
-    monkeypatch.setattr(versions, "USUAL", Sizes(num_layers=2, num_states=3, num_graph_states=4))
+    monkeypatch.setattr(versions, "USUAL", ModelSizes(num_layers=2, num_states=3, num_graph_states=4))
 
 
 @pytest.mark.slow

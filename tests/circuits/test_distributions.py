@@ -35,7 +35,7 @@ from torch import Tensor
 from gspn.attributes import Categorical
 from gspn.circuits import Rows
 from gspn.circuits.components import Components
-from gspn.circuits.distributions import Distribution, Mixture, Table, mix
+from gspn.circuits.distributions import CategoricalDistribution, Distribution, MixtureDistribution, mix
 from gspn.circuits.leaves import GaussianLeaves
 from gspn.errors import InputError
 
@@ -79,14 +79,14 @@ def test_a_binary_table_has_moments() -> None:
 
 
 def test_entropy_of_certainty_is_zero() -> None:
-    certain = Table(ELEMENT, torch.tensor([[0.0, -math.inf, -math.inf]]))
+    certain = CategoricalDistribution(ELEMENT, torch.tensor([[0.0, -math.inf, -math.inf]]))
     assert certain.entropy.item() == 0
     assert certain.log_prob("C").item() == 0
     assert certain.log_prob("N").item() == -math.inf
 
 
 @pytest.mark.parametrize("make", [element_table, binary_table])
-def test_draws_of_a_table(make: Callable[[], Table]) -> None:
+def test_draws_of_a_table(make: Callable[[], CategoricalDistribution]) -> None:
     table, n = make(), 10_000
     draws = table.sample(n, generator())
     assert draws.shape == (n, 4)
@@ -120,7 +120,7 @@ def test_no_draws_and_no_rows(number: int) -> None:
     assert none.sample(3).shape == (3, 0)
     assert none.sample(3).dtype == distribution.sample(3).dtype == torch.float64
     assert none.log_prob([]).shape == (0,)
-    if isinstance(none, Mixture):
+    if isinstance(none, MixtureDistribution):
         assert none.mean.shape == none.variance.shape == none.quantile(0.5).shape == (0,)
         assert none.interval().shape == (0, 2)
         assert none.mode.shape == none.entropy.shape == (0,)
@@ -190,7 +190,7 @@ def test_values_that_are_none(number: int) -> None:
     for values, message in wrong:
         with pytest.raises(InputError, match=message):
             distribution.log_prob(values)
-        if isinstance(distribution, Mixture):
+        if isinstance(distribution, MixtureDistribution):
             with pytest.raises(InputError, match=message):
                 distribution.cumulative(values)
 
@@ -208,7 +208,7 @@ def test_shares_that_are_none(share: Any) -> None:
 def test_float32_leaves_answer_in_float64(case: Case) -> None:
     """The leaves' own rounding, 6e-8 of a mean of 40 that is 7 wide, is all that differs; far values stay finite."""
     mixture, exact = case.mixture(torch.float32), case.mixture()
-    asked: list[Callable[[Mixture], Tensor]] = [
+    asked: list[Callable[[MixtureDistribution], Tensor]] = [
         lambda m: m.mean,
         lambda m: m.variance,
         lambda m: m.log_prob(3.0),
@@ -227,13 +227,13 @@ def test_an_answer_does_not_change_with_the_leaves() -> None:
     assert isinstance(family, GaussianLeaves)
     mixture = mix(Components([Rows(family, family.natural())]), WEIGHTS.log())
     twin = copy.deepcopy(mixture)
-    assert isinstance(mixture, Mixture)
-    assert isinstance(twin, Mixture)
+    assert isinstance(mixture, MixtureDistribution)
+    assert isinstance(twin, MixtureDistribution)
     family.center, family.spread = 1e6, 3.0
     with torch.no_grad():
         for p in family.parameters():
             p.add_(1.0)
-    asked: list[Callable[[Mixture], Tensor]] = [
+    asked: list[Callable[[MixtureDistribution], Tensor]] = [
         lambda m: m.mean,
         lambda m: m.variance,
         lambda m: m.quantile(0.9),
@@ -249,9 +249,13 @@ def test_answers_carry_no_gradients(number: int) -> None:
     family, weights = univariate(attribute, 1, 3), torch.randn(4, 3, requires_grad=True)
     distribution = mix(Components([Rows(family, family.natural())]), torch.log_softmax(weights, 1))
     answers = [distribution.log_prob(torch.tensor(1.0)), distribution.sample(2)]
-    answers += [distribution.mean, distribution.variance] if isinstance(distribution, Mixture) else [distribution.probs]
+    answers += (
+        [distribution.mean, distribution.variance]
+        if isinstance(distribution, MixtureDistribution)
+        else [distribution.probs]
+    )
     assert not any(answer.requires_grad for answer in answers)
-    assert not Table(ELEMENT, torch.log_softmax(weights, 1)).probs.requires_grad
+    assert not CategoricalDistribution(ELEMENT, torch.log_softmax(weights, 1)).probs.requires_grad
 
 
 def test_every_pair_of_rows_has_its_own_weights() -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.circuits import Evidence, leaves_for
 from gspn.circuits.components import Components
-from gspn.circuits.distributions import Mixture, Table, mix
+from gspn.circuits.distributions import CategoricalDistribution, MixtureDistribution, mix
 from gspn.circuits.given import Given, Joint, Roots, distribution, distributions, draw_many
 from gspn.circuits.guard import SPREADS, Guarded, guarded
 from gspn.circuits.leaves import Rows
@@ -208,7 +208,7 @@ def conditioned_answers(known: Mapping[str, float]) -> list[Roots]:
 def test_quantiles_invert_cumulative_probabilities(known: Mapping[str, float]) -> None:
     for roots in conditioned_answers(known):
         mixture = distribution(roots, 0)
-        assert isinstance(mixture, Mixture)
+        assert isinstance(mixture, MixtureDistribution)
         weights = mixture.weights.numpy()
         for q in (1e-5, 1e-3, 0.05, 0.5, 0.95, 1 - 1e-4):
             place = mixture.quantile(q)
@@ -225,7 +225,7 @@ def test_entropies_and_modes_include_the_guard(known: Mapping[str, float]) -> No
     places, widths = whole_line()
     for roots in conditioned_answers(known):
         mixture = distribution(roots, 0)
-        assert isinstance(mixture, Mixture)
+        assert isinstance(mixture, MixtureDistribution)
         parts = [scipy.stats.norm.pdf(places, MEANS["x"][i], STDS["x"][i]) for i in range(3)]
         density = mixture.weights.numpy() @ np.stack([*parts, cauchy("x").pdf(places)])
         expected = -(density * np.log(density)) @ widths
@@ -254,8 +254,8 @@ def test_what_is_discrete_is_the_models_own(known: Mapping[str, float]) -> None:
     for (_, _, one), (_, _, other) in zip(
         distributions(ours, ~ours.evidence.known), distributions(theirs, ~theirs.evidence.known), strict=True
     ):
-        if isinstance(one, Table):
-            assert isinstance(other, Table)
+        if isinstance(one, CategoricalDistribution):
+            assert isinstance(other, CategoricalDistribution)
             assert torch.equal(one.probs, other.probs)
     torch.testing.assert_close(distribution(ours, 3).entropy, distribution(theirs, 3).entropy, rtol=0, atol=0)
 
@@ -282,7 +282,7 @@ def test_draws_come_from_the_guarded_joint(known: Mapping[str, float]) -> None:
                 continue
             own = distribution(before, column)
             noise = torch.rand(count, generator=torch.Generator().manual_seed(column), dtype=torch.float64)
-            if isinstance(own, Table):
+            if isinstance(own, CategoricalDistribution):
                 codes = x[:, column].long()
                 above = own.probs.cumsum(1).gather(1, codes[:, None]).squeeze(1)
                 share = above - noise * own.probs.gather(1, codes[:, None]).squeeze(1)
@@ -295,7 +295,7 @@ def test_draws_come_from_the_guarded_joint(known: Mapping[str, float]) -> None:
             before = before.given(before.evidence.having(filled))
         alone = distribution(roots, 0).sample(count, torch.Generator().manual_seed(2))
         repeated = distribution(roots[torch.zeros(count, dtype=torch.long)], 0)
-        assert isinstance(repeated, Mixture)
+        assert isinstance(repeated, MixtureDistribution)
         share = repeated.cumulative(alone[:, 0])
         assert scipy.stats.kstest(share.numpy(), "uniform").pvalue > 1e-4
 
@@ -382,10 +382,10 @@ def test_general_circuits_are_guarded_alike(name: str) -> None:
 # The guard's own family
 
 
-def cauchy_mixture(center: float, scale: float) -> tuple[Mixture, Any]:
+def cauchy_mixture(center: float, scale: float) -> tuple[MixtureDistribution, Any]:
     family = CauchyLeaves(Continuous("x"), center, scale)
     made = mix(Components([Rows(family, family.natural())]), torch.zeros(1, 1, dtype=torch.float64))
-    assert isinstance(made, Mixture)
+    assert isinstance(made, MixtureDistribution)
     return made, scipy.stats.cauchy(center, scale)
 
 
@@ -430,7 +430,7 @@ def all_tensors(*found: Tensor) -> bool:
 def test_no_rows_are_no_answers() -> None:
     roots = answer(NOTHING)[torch.zeros(0, dtype=torch.long)]
     mixture = distribution(roots, 0)
-    assert isinstance(mixture, Mixture)
+    assert isinstance(mixture, MixtureDistribution)
     assert len(mixture) == 0
     assert mixture.quantile(0.5).shape == mixture.mean.shape == mixture.mode.shape == (0,)
     assert roots.draw(torch.ones(0, 5, dtype=torch.bool)).shape == (0, 5)

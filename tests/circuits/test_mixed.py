@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.attributes import Binary, Continuous, Schema
-from gspn.circuits.distributions import Mixture, Table
+from gspn.circuits.distributions import CategoricalDistribution, MixtureDistribution
 from gspn.circuits.given import Joint, Roots, distribution, draw_many
 from gspn.circuits.mixed import Mixed, mixed, mixed_log_prob
 
@@ -103,8 +103,8 @@ def test_moments_are_those_without_guards(guards: Sequence[float], seen: Mapping
             x[1:, TWO.index(name)] = value
         ours, plain = (one.given(one.evidence.having(x)) for one in (ours, plain))
     one, other = distribution(ours, 0), distribution(plain, 0)
-    assert isinstance(one, Mixture)
-    assert isinstance(other, Mixture)
+    assert isinstance(one, MixtureDistribution)
+    assert isinstance(other, MixtureDistribution)
     agree(one.mean, other.mean)
     agree(one.variance, other.variance)
     agree(one[1].mean, other.mean[1:])
@@ -158,7 +158,7 @@ def test_draws_come_from_the_mixture(seen: Mapping[str, Any]) -> None:
             continue
         own = distribution(before, column)
         noise = torch.rand(count, generator=torch.Generator().manual_seed(column), dtype=torch.float64)
-        if isinstance(own, Table):
+        if isinstance(own, CategoricalDistribution):
             codes = x[:, column].long()[:, None]
             share = own.probs.cumsum(1).gather(1, codes)[:, 0] - noise * own.probs.gather(1, codes)[:, 0]
         else:
@@ -181,7 +181,7 @@ def test_a_member_without_weight_is_not_heard() -> None:
     quantiles = []
     for one in (alone, first):
         found = distribution(one, 0)
-        assert isinstance(found, Mixture)
+        assert isinstance(found, MixtureDistribution)
         quantiles.append(found.quantile(0.05))
     agree(*quantiles)
 

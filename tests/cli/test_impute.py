@@ -14,7 +14,7 @@ from small_commands import SMALL, Run, draw_people, parsed
 
 from gspn import GSPN, Stack, from_tables, load, policy
 from gspn.cli.choosing import show_selection
-from gspn.cli.screen import Screen
+from gspn.cli.console import Console
 from gspn.cli.training import show_graphs
 from gspn.policy import Candidate, Selection, Tried
 
@@ -115,14 +115,14 @@ def test_the_best_and_the_chosen_are_shown(capsys: pytest.CaptureFixture[str]) -
     """Of thirty candidates twelve: the two of the stack, though one is the worst alone, and the ten best others."""
     tried = [Tried(Candidate(n + 1, "shrunk"), 1 + n / 100, {0: 0.75, 29: 0.25}.get(n, 0.0)) for n in range(30)]
     tried.append(Tried(Candidate(99, "shrunk"), math.nan, error="no pivot"))
-    show_selection(Screen(), Selection(cast(Any, None), tuple(tried), 0.9, 400), 1.5, 3.0)
+    show_selection(Console(), Selection(cast(Any, None), tuple(tried), 0.9, 400), 1.5, 3.0)
     said = capsys.readouterr().err
     assert [int(n) for n in re.findall(r"^ *(\d+) states?, shrunk", said, re.MULTILINE)] == [*range(1, 12), 30]
     assert "the best 12 of 31 models" in said
     assert "1 of them could not be learned from these data: no pivot" in said
     assert "chosen in 3 s: 2 models, since together they hold the 400 held-out entries most likely: 0.9000" in said
     assert "warning" not in said
-    show_selection(Screen(), Selection(cast(Any, None), tuple(tried), 0.9, 400), 0.9, 3.0)
+    show_selection(Console(), Selection(cast(Any, None), tuple(tried), 0.9, 400), 0.9, 3.0)
     assert "warning: held-out entries are filled no better" in capsys.readouterr().err
 
 
@@ -162,13 +162,13 @@ def test_codes_are_told_from_amounts(capsys: pytest.CaptureFixture[str]) -> None
         "weight": rng.normal(50_000, 9_000, 60),
     }
     dataset = from_tables(pd.DataFrame({"id": range(60), **columns}))
-    show_graphs(Screen(), dataset, said=())
+    show_graphs(Console(), dataset, said=())
     said = capsys.readouterr().err.split("\n")
     assert next(line for line in said if "equally many digits" in line).startswith("'postcode': ")
     assert [line for line in said if "number of a row" in line] == [
         "'row': looks like the number of a row; if so: --ignore row"
     ]
-    show_graphs(Screen(), dataset, said=("postcode", "row"))
+    show_graphs(Console(), dataset, said=("postcode", "row"))
     assert "digits" not in capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ from small_commands import Run, draw_people, parsed
 from torch_geometric.data import Data
 
 from gspn import Binary, Schema, pack, policy
-from gspn.cli.screen import Screen
+from gspn.cli.console import Console
 from gspn.cli.training import loss_of_columns, show_training
 
 
@@ -33,7 +33,7 @@ def test_a_model_that_is_no_better_is_warned_about(
     of_columns: float | None, warned: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = SimpleNamespace(history_=[{"train": 1.0, "validation": 0.5}], num_layers=2, num_states=4)
-    show_training(Screen(), model, 1.0, of_columns)
+    show_training(Console(), model, 1.0, of_columns)
     said = capsys.readouterr().err
     assert ("warning: held-out entries are filled no better" in said) == warned
     assert ("if every column stood by itself" in said) == (of_columns is not None)

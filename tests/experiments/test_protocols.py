@@ -18,7 +18,7 @@ from gspn.errors import GSPNError
 from gspn.experiments import filling, predicting, sources
 from gspn.experiments.grids import Grid, parse_grid
 from gspn.experiments.measures import measure_of
-from gspn.experiments.protocols import Contest, contests
+from gspn.experiments.protocols import ModelSelection, contests
 from gspn.experiments.records import Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Piece, Run, pieces_of
 from gspn.experiments.sources import Division, Source
@@ -27,7 +27,7 @@ from gspn.graphs import GraphDataset, missing
 from gspn.graphs.splits import Fold, kfold
 
 
-def contest(toy: Path, row: str = "GSPN_S", text: str = PREDICT) -> Contest:
+def contest(toy: Path, row: str = "GSPN_S", text: str = PREDICT) -> ModelSelection:
     return next(found for found in contests(parse_grid(text, "toy")) if found.row == row)
 
 
@@ -37,7 +37,7 @@ def record(score: float | None) -> dict[str, Any]:
     return {"scores": {"validation": {"accuracy": score, "nll per vertex": score}}}
 
 
-def judged(one: Contest, scores: list[float | None]) -> Any:
+def judged(one: ModelSelection, scores: list[float | None]) -> Any:
     known = {run.key: record(score) for run, score in zip(one.candidates, scores, strict=True)}
     return known.get
 
@@ -309,7 +309,7 @@ def test_steps_are_timed_on_the_data_and_with_the_sizes_of_the_grid(
 ) -> None:
     asked: list[Any] = []
 
-    def compare(name: str, graphs: GraphDataset, rates: Any, sizes: step.Sizes) -> dict[str, Any]:
+    def compare(name: str, graphs: GraphDataset, rates: Any, sizes: step.ModelSizes) -> dict[str, Any]:
         asked.append((len(graphs), sizes))
         return {}
 
@@ -318,7 +318,7 @@ def test_steps_are_timed_on_the_data_and_with_the_sizes_of_the_grid(
     monkeypatch.setattr(step, "compare", compare)
     (one,) = contests(parse_grid(TIME, "toy"))
     (record,) = perform(Piece(one.finals(Records(tmp_path).get)), tmp_path) or [{}]
-    assert asked == [(20, step.Sizes(3, 4, 5))]
+    assert asked == [(20, step.ModelSizes(3, 4, 5))]
     assert record["threads"] == 3, "those that were measured, not those of the process"
 
 

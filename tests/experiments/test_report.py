@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from small_findings import HOSTILE, NAN, SQUARE, findings, table
 
 from gspn.errors import InputError
-from gspn.experiments.findings import Findings, Number, Picture, Row, Table
-from gspn.experiments.marks import caption, counted_otherwise, marks, write
+from gspn.experiments.findings import Findings, Number, Picture, ResultTable, Row
+from gspn.experiments.formatting import caption, counted_otherwise, marks, write
 from gspn.experiments.page import inline_svg, page
 from gspn.experiments.report import figure_names, markdown, write_report
 
@@ -27,7 +27,7 @@ def only(*parts: Any, **settings: Any) -> Findings:
     return Findings("t", "c", 1, 1, parts, **settings)
 
 
-def column(*means: float, better: str | None = "higher") -> Table:
+def column(*means: float, better: str | None = "higher") -> ResultTable:
     return table(*((f"m{i}", {"NCI1": Number(mean)}) for i, mean in enumerate(means)), better=better)
 
 
@@ -175,8 +175,8 @@ def test_charts_that_show_nothing_and_lines_that_are_lost_are_named() -> None:
 
 
 def test_tables_without_rows_or_columns() -> None:
-    empty = Table("Empty", "x", "lower", (), ())
-    nothing = Table("Nothing", "x", "lower", ("NCI1",), (Row("GSPN", {}, {}),))
+    empty = ResultTable("Empty", "x", "lower", (), ())
+    nothing = ResultTable("Nothing", "x", "lower", ("NCI1",), (Row("GSPN", {}, {}),))
     for text in (markdown(only(empty, nothing)), page(only(empty, nothing))):
         assert text.count("No results yet.") == 1
         assert "GSPN" in text

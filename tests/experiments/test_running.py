@@ -23,7 +23,7 @@ from gspn.experiments.curves import curve_of
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.local import LocalRunner
 from gspn.experiments.on_ray import RayRunner, largest_memory
-from gspn.experiments.protocols import Contest, contests
+from gspn.experiments.protocols import ModelSelection, contests
 from gspn.experiments.records import Records
 from gspn.experiments.running import Outcome, State, forget_failed, run
 from gspn.experiments.runs import Piece
@@ -40,11 +40,11 @@ def found(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def planned(toy: Path) -> list[Contest]:
+def planned(toy: Path) -> list[ModelSelection]:
     return contests(parse_grid(FILL, "toy"))
 
 
-def test_all_runs_are_made_once_and_then_never_again(planned: list[Contest], tmp_path: Path) -> None:
+def test_all_runs_are_made_once_and_then_never_again(planned: list[ModelSelection], tmp_path: Path) -> None:
     states: list[State] = []
     runner = Here(tmp_path)
     assert run(planned, Records(tmp_path), runner, states.append) == []
@@ -57,7 +57,7 @@ def test_all_runs_are_made_once_and_then_never_again(planned: list[Contest], tmp
     assert again.submitted == []
 
 
-def test_what_fails_does_not_stop_the_rest(planned: list[Contest], tmp_path: Path) -> None:
+def test_what_fails_does_not_stop_the_rest(planned: list[ModelSelection], tmp_path: Path) -> None:
     class Failing(Here):
         def outcome(self, piece: Piece) -> Outcome:
             if piece.runs[0].model == "GrownGSPN":
@@ -70,7 +70,7 @@ def test_what_fails_does_not_stop_the_rest(planned: list[Contest], tmp_path: Pat
 
 
 def test_what_another_process_makes_is_waited_for(
-    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planned: list[ModelSelection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gspn.experiments.running._PAUSE", 0.01)
 
@@ -87,7 +87,7 @@ def test_what_another_process_makes_is_waited_for(
     assert len(found(tmp_path)) == 8
 
 
-def test_a_piece_that_another_process_has_claimed_is_left_to_it(planned: list[Contest], tmp_path: Path) -> None:
+def test_a_piece_that_another_process_has_claimed_is_left_to_it(planned: list[ModelSelection], tmp_path: Path) -> None:
     piece = Piece(planned[0].finals(Records(tmp_path).get)[:1])
     with Records(tmp_path).claim(piece.key) as place:
         assert place is not None
@@ -95,13 +95,15 @@ def test_a_piece_that_another_process_has_claimed_is_left_to_it(planned: list[Co
     assert len(perform(piece, tmp_path) or ()) == 1
 
 
-def test_records_come_home_from_machines_that_do_not_share_the_folder(planned: list[Contest], tmp_path: Path) -> None:
+def test_records_come_home_from_machines_that_do_not_share_the_folder(
+    planned: list[ModelSelection], tmp_path: Path
+) -> None:
     assert run(planned, Records(tmp_path / "here"), Here(tmp_path / "there")) == []
     assert found(tmp_path / "here") == found(tmp_path / "there")
 
 
 def test_training_that_fails_is_a_finding_until_it_is_to_be_tried_again(
-    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planned: list[ModelSelection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit = systems.fit
 
@@ -125,7 +127,7 @@ def test_training_that_fails_is_a_finding_until_it_is_to_be_tried_again(
 
 
 def test_failures_are_tried_again_on_machines_that_do_not_share_the_folder(
-    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planned: list[ModelSelection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
 
@@ -143,7 +145,7 @@ def test_failures_are_tried_again_on_machines_that_do_not_share_the_folder(
     assert not any("error" in record for record in Records(here).all())
 
 
-def test_final_runs_that_failed_are_tried_again_too(planned: list[Contest], tmp_path: Path) -> None:
+def test_final_runs_that_failed_are_tried_again_too(planned: list[ModelSelection], tmp_path: Path) -> None:
     records = Records(tmp_path)
     run(planned, records, Here(tmp_path))
     final = planned[0].finals(records.get)[1]
@@ -155,7 +157,9 @@ def test_final_runs_that_failed_are_tried_again_too(planned: list[Contest], tmp_
     assert [piece.runs for piece in again.submitted] == [(final,)]
 
 
-def test_a_checkpoint_that_does_not_fit_any_more_is_not_in_the_way(planned: list[Contest], tmp_path: Path) -> None:
+def test_a_checkpoint_that_does_not_fit_any_more_is_not_in_the_way(
+    planned: list[ModelSelection], tmp_path: Path
+) -> None:
     piece = Piece(planned[1].candidates[:1])
     with Records(tmp_path).claim(piece.key) as place:
         assert place is not None
@@ -165,7 +169,7 @@ def test_a_checkpoint_that_does_not_fit_any_more_is_not_in_the_way(planned: list
 
 @pytest.mark.parametrize("row", ["GMM", "GSPN_U"])
 def test_training_goes_on_from_its_checkpoint(
-    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str
+    planned: list[ModelSelection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str
 ) -> None:
     """No epoch of before is trained again, whether the model is fitted once or grown from a mixture."""
     (one,) = [one for one in planned if one.row == row]
@@ -192,7 +196,7 @@ def test_training_goes_on_from_its_checkpoint(
 
 
 def test_work_that_another_process_finished_meanwhile_is_no_failure(
-    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planned: list[ModelSelection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where files cannot be locked two may make the same: the first to finish clears the other's place away."""
     piece = Piece(planned[1].candidates[:1])
@@ -212,7 +216,7 @@ def test_work_that_another_process_finished_meanwhile_is_no_failure(
 
 
 def test_failures_that_were_foreseen_are_said_in_a_line(
-    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planned: list[ModelSelection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     piece = Piece(planned[1].candidates[:1])
     for error, lines in ((InputError("num_states must be at least 1"), 1), (RuntimeError("no idea"), 3)):
@@ -241,7 +245,7 @@ def test_the_commit_is_that_of_our_own_working_copy(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_score_that_is_no_number_is_a_failure_and_a_loss_that_is_none_a_gap(
-    planned: list[Contest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float
+    planned: list[ModelSelection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float
 ) -> None:
     piece = Piece(planned[1].candidates[:1])
     monkeypatch.setattr("gspn.experiments.filling.judge_missing", lambda *rest: {"nll per vertex": value})
@@ -258,7 +262,7 @@ def test_a_score_that_is_no_number_is_a_failure_and_a_loss_that_is_none_a_gap(
 
 
 @pytest.fixture
-def undisturbed(planned: list[Contest], tmp_path: Path) -> dict[str, Any]:
+def undisturbed(planned: list[ModelSelection], tmp_path: Path) -> dict[str, Any]:
     assert run(planned, Records(tmp_path / "undisturbed"), Here(tmp_path / "undisturbed")) == []
     return found(tmp_path / "undisturbed")
 
@@ -272,7 +276,7 @@ def local(tmp_path: Path) -> Iterator[LocalRunner]:
 
 @pytest.mark.slow
 def test_processes_find_the_same_and_one_that_dies_costs_its_own_piece(
-    planned: list[Contest], undisturbed: dict[str, Any], local: LocalRunner, tmp_path: Path
+    planned: list[ModelSelection], undisturbed: dict[str, Any], local: LocalRunner, tmp_path: Path
 ) -> None:
     killed: list[int] = []
 
@@ -291,7 +295,7 @@ def test_processes_find_the_same_and_one_that_dies_costs_its_own_piece(
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_repeats_nothing(
-    toy: Path, planned: list[Contest], undisturbed: dict[str, Any], tmp_path: Path
+    toy: Path, planned: list[ModelSelection], undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     """The command itself, killed with its workers' parent when some records are there."""
     grid, folder = tmp_path / "toy.toml", tmp_path / "results"
@@ -317,7 +321,7 @@ def test_a_killed_run_goes_on_and_repeats_nothing(
 
 @pytest.mark.parametrize(("memory", "warned"), [(500, False), (2**50, True)])
 def test_tasks_that_may_need_too_much_are_started_with_a_warning(
-    planned: list[Contest],
+    planned: list[ModelSelection],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     memory: int,
@@ -353,7 +357,7 @@ def test_tasks_of_a_cluster_ask_for_no_more_than_a_node_has() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_ray_finds_the_same_and_a_dead_worker_costs_its_own_task(
-    planned: list[Contest], undisturbed: dict[str, Any], tmp_path: Path
+    planned: list[ModelSelection], undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     ray = pytest.importorskip("ray")
     runner = RayRunner(tmp_path / "ray", workers=2)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from small_experiments import FILL, PREDICT
 
-from gspn.experiments.findings import Chart, Number, Picture, Table
+from gspn.experiments.findings import Chart, Number, Picture, ResultTable
+from gspn.experiments.formatting import caption, mean_and_deviation
 from gspn.experiments.grids import Grid, parse_grid
-from gspn.experiments.marks import caption, mean_and_deviation
-from gspn.experiments.protocols import Contest, contests
+from gspn.experiments.protocols import ModelSelection, contests
 from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Records
 from gspn.experiments.runs import Run
@@ -26,7 +26,7 @@ def put(records: Records, run: Run, scores: dict[str, Any], **more: Any) -> None
     records.put({"key": run.key, "run": run.identity(), "scores": scores, "curves": {}, **FOUND, **more})
 
 
-def fill_in(planned: list[Contest], records: Records, measure: str, scale: float = 1.0) -> None:
+def fill_in(planned: list[ModelSelection], records: Records, measure: str, scale: float = 1.0) -> None:
     """Validation scores that make the first candidate win, and test scores that tell fold and seed."""
     worse = -0.1 if measure == "accuracy" else 0.1
     for one in planned:
@@ -38,9 +38,9 @@ def fill_in(planned: list[Contest], records: Records, measure: str, scale: float
             put(records, run, {"validation": {measure: 0.5}, "test": {measure: score, "nll per entry": score / 2}})
 
 
-def table_of(grid: Grid, planned: list[Contest], records: Records) -> Table:
+def table_of(grid: Grid, planned: list[ModelSelection], records: Records) -> ResultTable:
     (table, *_) = findings(grid, planned, records, "gspn experiment run toy").parts
-    assert isinstance(table, Table)
+    assert isinstance(table, ResultTable)
     return table
 
 
@@ -83,7 +83,7 @@ def test_margins_are_positive_where_a_row_is_better(text: str, toy: Path, tmp_pa
         for run in one.finals(Records(tmp_path).get):
             put(records, run, {"validation": found, "test": found})
     parts = findings(replace(grid, against=base), planned, Records(tmp_path), "").parts
-    (margins,) = (part for part in parts if isinstance(part, Table) and part.title == f"Margins over {base}")
+    (margins,) = (part for part in parts if isinstance(part, ResultTable) and part.title == f"Margins over {base}")
     (row,) = margins.rows
     assert row.label == better
     assert row.ours["ethanol"].mean == pytest.approx(25.0 if grid.question == "predict" else 0.25)
@@ -103,7 +103,7 @@ def test_margins_are_of_the_same_folds(toy: Path, tmp_path: Path, made: tuple[in
     planned = contests(grid, rows=["Constant", "GSPN_S"])
     fill_in([one for one in planned if one.fold in {"Constant": (0,), "GSPN_S": made}[one.row]], records, "accuracy")
     parts = findings(replace(grid, against="Constant"), planned, Records(tmp_path), "").parts
-    (margins,) = (part for part in parts if isinstance(part, Table) and part.title == "Margins over Constant")
+    (margins,) = (part for part in parts if isinstance(part, ResultTable) and part.title == "Margins over Constant")
     assert [row.ours for row in margins.rows] == [{}]
 
 
@@ -113,8 +113,8 @@ def test_of_one_fold_the_runs_vary(toy: Path, tmp_path: Path) -> None:
     fill_in(planned, records, "nll per vertex")
     found = findings(grid, planned, Records(tmp_path), "gspn experiment run toy")
     vertex, entry = found.parts[:2]
-    assert isinstance(vertex, Table)
-    assert isinstance(entry, Table)
+    assert isinstance(vertex, ResultTable)
+    assert isinstance(entry, ResultTable)
     assert vertex.rows[0].ours["ethanol"].mean == pytest.approx(0.51)
     assert entry.rows[0].ours["ethanol"].mean == pytest.approx(0.255)
     assert vertex.rows[0].ours["ethanol"].deviation == pytest.approx(statistics.stdev([0.5, 0.52]))
@@ -178,7 +178,7 @@ def test_nothing_at_all_is_no_error(toy: Path, tmp_path: Path) -> None:
     grid = parse_grid(PREDICT, "toy")
     found = findings(grid, contests(grid), Records(tmp_path), "gspn experiment run toy")
     assert found.done == 0
-    assert all(row.ours == {} for part in found.parts if isinstance(part, Table) for row in part.rows)
+    assert all(row.ours == {} for part in found.parts if isinstance(part, ResultTable) for row in part.rows)
 
 
 LEVELS = """
@@ -211,7 +211,7 @@ def test_scores_against_levels_are_means_over_folds_and_configurations(toy: Path
     assert chart.lines[1].x == (1.0, 3.0)
     assert chart.lines[1].y == pytest.approx((10 + 5 + 0.5 + 1, 30 + 5 + 0.5 + 1))
     assert chart.lines[0].spread == pytest.approx([statistics.stdev([0, 1, 2, 3]) / 2] * 2)
-    assert isinstance(table, Table)
+    assert isinstance(table, ResultTable)
     assert table.columns == ("L = 1", "L = 3")
     for row, line in zip(table.rows, chart.lines, strict=True):
         assert row.label == line.label
@@ -229,7 +229,7 @@ def test_levels_that_have_not_been_trained_are_left_open(toy: Path, tmp_path: Pa
     for run in planned[0].candidates[:3]:
         put(records, run, {"validation": {"accuracy": 0.5}})
     _, table = findings(grid, planned, Records(tmp_path), "").parts
-    assert isinstance(table, Table)
+    assert isinstance(table, ResultTable)
     assert table.columns == ("L = 1", "L = 3")
     assert "a single fold" in caption(table)
     assert sorted(len(row.ours) for row in table.rows) == [1, 2]
@@ -253,7 +253,7 @@ def test_models_over_levels_are_not_averaged_together(toy: Path, tmp_path: Path)
     assert isinstance(chart, Chart)
     labels = [f"{row}, C = {states}, C_g = 4" for row in ("GSPN_S", "linear") for states in (2, 5)]
     assert [line.label for line in chart.lines] == labels
-    assert isinstance(table, Table)
+    assert isinstance(table, ResultTable)
     for row, mean in zip(table.rows, (91.1, 91.1, 51.1, 51.1), strict=True):
         for number in row.ours.values():
             assert number.mean == pytest.approx(mean)

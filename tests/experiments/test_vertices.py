@@ -13,17 +13,17 @@ import torch
 from gspn.attributes import Binary, Categorical
 from gspn.errors import InputError
 from gspn.experiments import labelling
-from gspn.experiments.findings import Table
+from gspn.experiments.findings import ResultTable
 from gspn.experiments.grids import parse_grid, read_grid
 from gspn.experiments.protocols import columns_of, contests
 from gspn.experiments.records import Records
 from gspn.experiments.tables import findings
 from gspn.experiments.vertices import methods, sets
 from gspn.experiments.vertices.gaps import MECHANISMS, gaps
-from gspn.experiments.vertices.methods import METHODS, Probabilities, Task, check_method, method_named
+from gspn.experiments.vertices.methods import METHODS, Probabilities, VertexTask, check_method, method_named
 from gspn.experiments.vertices.networks import NETWORKS
 from gspn.experiments.vertices.scores import judge
-from gspn.experiments.vertices.sets import SETS, Labelled, VertexSource, parts
+from gspn.experiments.vertices.sets import SETS, LabelledGraphs, VertexSource, parts
 
 GRID = """
 title = "Two ways to predict"
@@ -44,14 +44,14 @@ system = "label propagation"
 
 
 @pytest.fixture(scope="module")
-def homophily() -> Labelled:
+def homophily() -> LabelledGraphs:
     return sets.load("homophily")
 
 
-def task_of(found: Labelled, seed: int = 0, new_graphs: bool = False) -> Task:
+def task_of(found: LabelledGraphs, seed: int = 0, new_graphs: bool = False) -> VertexTask:
     train, validation, _ = parts(found, seed)
     seen = found.labels.masked_fill(~(train | validation), torch.nan)
-    return Task(found.dataset, seen, found.target, train, validation, new_graphs)
+    return VertexTask(found.dataset, seen, found.target, train, validation, new_graphs)
 
 
 # ---- Sets and gaps
@@ -73,14 +73,14 @@ def test_generated_sets_have_the_homophily_of_their_names() -> None:
     assert shares["heterophily"] < 0.1
 
 
-def test_parts_share_no_vertex_and_change_with_the_seed(homophily: Labelled) -> None:
+def test_parts_share_no_vertex_and_change_with_the_seed(homophily: LabelledGraphs) -> None:
     train, validation, test = parts(homophily, 0)
     assert bool((train.int() + validation.int() + test.int() == 1).all())
     assert train.double().mean() == pytest.approx(0.6, abs=0.08)
     assert not torch.equal(train, parts(homophily, 1)[0])
 
 
-def test_new_graphs_are_divided_whole(homophily: Labelled) -> None:
+def test_new_graphs_are_divided_whole(homophily: LabelledGraphs) -> None:
     several = dataclasses.replace(
         homophily, dataset=homophily.dataset[[0]], new_graphs=True, labels=homophily.labels.clone()
     )
@@ -90,7 +90,7 @@ def test_new_graphs_are_divided_whole(homophily: Labelled) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("rate", [0.3, 0.6, 0.9])
-def test_gaps_have_their_rate_and_spare_what_is_visible(homophily: Labelled, mechanism: str, rate: float) -> None:
+def test_gaps_have_their_rate_and_spare_what_is_visible(homophily: LabelledGraphs, mechanism: str, rate: float) -> None:
     """600 rows: five standard errors of a share are at most 0.1 where a vertex hides all or nothing."""
     found = dataclasses.replace(homophily, visible=(2,))
     mask = gaps(found, mechanism, rate, 0)
@@ -103,7 +103,7 @@ def test_gaps_have_their_rate_and_spare_what_is_visible(homophily: Labelled, mec
         assert mask[last, 0].double().mean() > mask[found.labels == 0, 0].double().mean() + 0.05
 
 
-def test_nothing_is_hidden_at_a_rate_of_0(homophily: Labelled) -> None:
+def test_nothing_is_hidden_at_a_rate_of_0(homophily: LabelledGraphs) -> None:
     assert not any(bool(gaps(homophily, mechanism, 0.0, 0).any()) for mechanism in MECHANISMS)
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_hidden_at_a_rate_of_0(homophily: Labelled) -> None:
 @pytest.mark.parametrize(
     "name", ["frequencies", "logistic regression", "label propagation", "correct and smooth", "GCN"]
 )
-def test_methods_give_probabilities_and_beat_frequencies(name: str, homophily: Labelled) -> None:
+def test_methods_give_probabilities_and_beat_frequencies(name: str, homophily: LabelledGraphs) -> None:
     task, test = task_of(homophily), parts(homophily, 0)[2]
     found = method_named(name)(task, 0)
     np.testing.assert_allclose(found.sum(1), 1.0, atol=1e-5)
@@ -122,7 +122,7 @@ def test_methods_give_probabilities_and_beat_frequencies(name: str, homophily: L
 
 
 @pytest.mark.parametrize("name", ["logistic regression", "label propagation", "GCN with labels"])
-def test_labels_are_evidence_only_where_they_may_be(name: str, homophily: Labelled) -> None:
+def test_labels_are_evidence_only_where_they_may_be(name: str, homophily: LabelledGraphs) -> None:
     """In new graphs nobody has any: what labels of the training part are next to says nothing of the others."""
     task = task_of(homophily, new_graphs=True)
     assert bool(task.known.isnan().all())
@@ -133,11 +133,11 @@ def test_labels_are_evidence_only_where_they_may_be(name: str, homophily: Labell
 
 
 def test_who_predicts_never_sees_what_is_to_be_predicted(
-    homophily: Labelled, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    homophily: LabelledGraphs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    seen: list[Task] = []
+    seen: list[VertexTask] = []
 
-    def spy(task: Task, seed: int) -> Probabilities:
+    def spy(task: VertexTask, seed: int) -> Probabilities:
         seen.append(task)
         return methods.frequencies(task, seed)
 
@@ -204,7 +204,7 @@ def test_a_report_has_ranks_margins_and_who_predicts_one_class(tmp_path: Path) -
         found = {"scores": {"hidden": scores}, "curves": {}, "seconds": {"model": 1.0}, "versions": {}, "threads": 1}
         records.put({"key": run.key, "run": run.identity(), "commit": None, "finished": "", **found})
     found_by_now = findings(grid, planned, records, "a command")
-    tables = {part.title: part for part in found_by_now.parts if isinstance(part, Table)}
+    tables = {part.title: part for part in found_by_now.parts if isinstance(part, ResultTable)}
     ranks = {row.label: row.ours["1 - macro F1"].mean for row in tables["Average ranks"].rows}
     assert ranks == {"frequencies": 2.0, "propagation": 1.0}
     margins = {row.label: row.ours["log-loss"].mean for row in tables["Against frequencies"].rows}
@@ -227,7 +227,7 @@ def test_grids_are_refused_with_reasons(old: str, new: str, reason: str) -> None
         parse_grid(GRID.replace(old, new, 1), "tried")
 
 
-def test_a_source_knows_its_labels(homophily: Labelled) -> None:
+def test_a_source_knows_its_labels(homophily: LabelledGraphs) -> None:
     source = VertexSource(name="homophily")
     assert source.load() is homophily.dataset
     assert source.digest() != VertexSource(name="heterophily").digest()

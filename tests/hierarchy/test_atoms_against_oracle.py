@@ -17,7 +17,7 @@ from oracle_cases import draw_values
 from regressing_models import line
 
 from gspn.attributes import Continuous
-from gspn.circuits.distributions import Mixture
+from gspn.circuits.distributions import MixtureDistribution
 from gspn.testing import oracle
 
 TOLERANCE = 1e-8
@@ -98,7 +98,7 @@ def test_masses_and_density_are_1_together(seed: int, guard: float) -> None:
     ]
     whole = again.log_prob(torch.from_numpy(places)).exp()
     torch.testing.assert_close(density, whole[::2_000], rtol=1e-12, atol=1e-300)
-    assert isinstance(found, Mixture)
+    assert isinstance(found, MixtureDistribution)
     masses = [float(found.log_prob(value).exp()) for value in found.atoms.tolist()]
     assert min(masses) > 0.0
     assert float(whole @ torch.from_numpy(steps)) + sum(masses) == pytest.approx(1.0, abs=TOLERANCE)

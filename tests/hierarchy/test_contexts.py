@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from gspn import Continuous, Schema, pack
 from gspn.graphs import Batch
-from gspn.graphs.echoes import echo_free
+from gspn.graphs.private_copies import with_private_copies
 from gspn.graphs.replacements import replaced
 from gspn.hierarchy.contexts import TwoSteps, neighbour_covariance, two_hops
 from gspn.kernels.contract import LONG_SUM
@@ -208,8 +208,8 @@ def test_private_copies_hear_what_their_vertex_would_with_the_root_hidden(seed: 
     told, reach = told_by(batch, 1, seed), 2 * (levels - 1)
     longest = 1 if levels == 2 else reach
     roots = torch.from_numpy(rng.permutation(n))[: int(rng.integers(1, n))]
-    pieces = list(echo_free(batch, roots, torch.ones(len(roots), 1).bool(), reach, PLENTY, longest))
-    pieces += echo_free(batch, roots[:1], torch.ones(1, 1).bool(), reach, PLENTY)
+    pieces = list(with_private_copies(batch, roots, torch.ones(len(roots), 1).bool(), reach, PLENTY, longest))
+    pieces += with_private_copies(batch, roots[:1], torch.ones(1, 1).bool(), reach, PLENTY)
     answered = 0
     for extended, position in pieces:
         assert extended.identity is not None
@@ -237,7 +237,7 @@ def test_two_levels_need_no_copies_of_neighbours() -> None:
     n = 300
     batch = batch_of(n, [(0, v) for v in range(1, n)] + [(v, 0) for v in range(1, n)])
     roots = torch.arange(n)
-    ((extended, _),) = echo_free(batch, roots, torch.ones(n, 1).bool(), 2, PLENTY, 1)
+    ((extended, _),) = with_private_copies(batch, roots, torch.ones(n, 1).bool(), 2, PLENTY, 1)
     assert extended.num_vertices == 2 * n
     assert extended.num_edges == 2 * batch.num_edges
 

@@ -88,7 +88,7 @@ class Case:
     data: list[Data]
     y: list[NDArray[np.float64]]
     theirs: oracle.Model
-    head: oracle.Readout
+    head: oracle.ReadoutParameters
     graphs: list[oracle.Graph]
 
 
@@ -143,8 +143,8 @@ def make_case(seed: int) -> Case:
     return Case(axes, model, data, labels, oracle_model(model), head, graphs)
 
 
-def oracle_readout(model: SupervisedGSPN, parameters: dict[str, Any]) -> oracle.Readout:
-    return oracle.Readout(
+def oracle_readout(model: SupervisedGSPN, parameters: dict[str, Any]) -> oracle.ReadoutParameters:
+    return oracle.ReadoutParameters(
         kinds={t.name: kind_of(t) for t in targets_of(model.target)},
         transitions=parameters["transitions"].numpy(),
         leaves={t: {key: rows[0].numpy() for key, rows in by.items()} for t, by in parameters["leaves"].items()},
@@ -215,11 +215,11 @@ def test_the_oracle_by_hand() -> None:
     leaves = {"y": {"probs": np.array([0.1, 0.7])}}
     # The posterior is (0.45, 0.15) / 0.6 = (3/4, 1/4), so the total is (0.5, 0.5).
     for pooling in POOLINGS:
-        head = oracle.Readout({"y": "binary"}, transitions, leaves, pooling)
+        head = oracle.ReadoutParameters({"y": "binary"}, transitions, leaves, pooling)
         np.testing.assert_allclose(oracle.graph_states(model, head, graph, [0]), [0.5, 0.5], rtol=1e-15)
         assert np.exp(oracle.readout(model, head, graph, [1.0])) == pytest.approx(0.4)
         assert oracle.readout(model, head, graph, [np.nan]) == pytest.approx(0)
-    skewed = oracle.Readout({"y": "binary"}, np.array([[[[0.6, 0.4], [0.6, 0.4]]]]), leaves, "sum")
+    skewed = oracle.ReadoutParameters({"y": "binary"}, np.array([[[[0.6, 0.4], [0.6, 0.4]]]]), leaves, "sum")
     weights = np.exp([0.6, 0.4]) / np.exp([0.6, 0.4]).sum()
     np.testing.assert_allclose(oracle.graph_states(model, skewed, graph, [0]), weights, rtol=1e-15)
 

@@ -12,7 +12,7 @@ import torch
 from torch_geometric.data import Data
 
 import gspn
-from gspn.circuits.distributions import Mixture
+from gspn.circuits.distributions import MixtureDistribution
 from gspn.experiments.yardstick.scores import bin_width, judge
 
 SCHEMA = gspn.Schema([gspn.Continuous("a"), gspn.Binary("flag"), gspn.Continuous("b")])
@@ -122,7 +122,7 @@ def test_answers(settings: dict[str, Any], guard: float) -> None:
     one = fitted(**settings, guard=guard)
     data = graph()
     answer = one.conditional(data, "a")
-    assert isinstance(answer, Mixture)
+    assert isinstance(answer, MixtureDistribution)
     at_0 = answer.log_prob(0.0).exp()
     flag = data.x[:, 1]
     assert float(at_0[flag == 1].mean()) > 0.6 > 0.3 > float(at_0[flag == 0].mean())
@@ -142,7 +142,7 @@ def test_scores_of_the_yardstick_are_right_at_atoms() -> None:
     """Bins hold masses; an interval that ends at an atom holds it; PITs are uniform on average."""
     one, data = fitted(guard=1e-3), graph(1_000, seed=5)
     answer = one.conditional(data, "a")
-    assert isinstance(answer, Mixture)
+    assert isinstance(answer, MixtureDistribution)
     x = data.x[:, 0]
     known = ~torch.isnan(x)
     scores = judge(data.x, list(SCHEMA), [(0, torch.arange(len(x)), answer)])
@@ -191,7 +191,7 @@ def test_a_stack_has_the_same_atoms_in_all_models() -> None:
     for value in (0.0, -999.0, 2.5):
         each = [answer.log_prob(value).exp() for answer in answers]
         torch.testing.assert_close(found.log_prob(value).exp(), 0.3 * each[0] + 0.7 * each[1], rtol=1e-9, atol=1e-12)
-    assert isinstance(found, Mixture)
+    assert isinstance(found, MixtureDistribution)
     assert found.atoms.tolist() == [-999.0, 0.0]
     with pytest.raises(gspn.GSPNError, match=r"model 1 has the atoms \{\}"):
         gspn.Stack([members[0], fitted(atoms=None)])

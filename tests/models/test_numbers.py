@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from gspn import GSPN, Categorical, Continuous, Count, Schema
 from gspn.graphs import Batch
-from gspn.graphs.echoes import echo_free
+from gspn.graphs.private_copies import with_private_copies
 from gspn.hierarchy import Evaluation
 
 
@@ -226,7 +226,7 @@ def results(model: GSPN, batch: Batch, hidden: str) -> Callable[[Callable[[Batch
 
     def from_all_others(forward: Callable[[Batch], Evaluation]) -> Tensor:
         roots, entries = torch.arange(batch.num_vertices), torch.ones(batch.x.shape, dtype=torch.bool)
-        pieces = echo_free(batch, roots, entries, model.hierarchy.reach, budget=1000)
+        pieces = with_private_copies(batch, roots, entries, model.hierarchy.reach, budget=1000)
         return torch.cat([forward(extended).log_hidden[position] for extended, position in pieces])
 
     return from_all_others

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from gspn import GSPN, Binary, Categorical, Continuous, Count, GSPNError, Impute, Schema, Stack, SupervisedGSPN
-from gspn.circuits.distributions import Distribution, Mixture, Table
+from gspn.circuits.distributions import CategoricalDistribution, Distribution, MixtureDistribution
 from gspn.errors import InputError, NotFittedError
 
 WEIGHTS = (0.2, 0.5, 0.3)
@@ -80,7 +80,7 @@ def test_conditionals_are_mixtures(name: str) -> None:
     ours, theirs = STACK.conditional(GRAPH, name), [model.conditional(GRAPH, name) for model in MODELS]
     values = GRAPH.x[:, EVERY_KIND.index(name)].nan_to_num(1.0)
     agree(ours.log_prob(values), mixed([one.log_prob(values) for one in theirs]))
-    if isinstance(ours, Table):
+    if isinstance(ours, CategoricalDistribution):
         agree(ours.probs, averaged([_table(one).probs for one in theirs]))
         agree(ours.mode, ours.probs.argmax(1))
         return
@@ -95,13 +95,13 @@ def test_conditionals_are_mixtures(name: str) -> None:
             agree(below, torch.full_like(below, share))
 
 
-def _table(found: Distribution) -> Table:
-    assert isinstance(found, Table)
+def _table(found: Distribution) -> CategoricalDistribution:
+    assert isinstance(found, CategoricalDistribution)
     return found
 
 
-def _mixture(found: Distribution) -> Mixture:
-    assert isinstance(found, Mixture)
+def _mixture(found: Distribution) -> MixtureDistribution:
+    assert isinstance(found, MixtureDistribution)
     return found
 
 
@@ -270,8 +270,8 @@ def test_numbers_are_the_widest_and_reach_the_longest() -> None:
     assert mixed_types.log_likelihood(GRAPH).dtype == torch.float64
     assert Stack([copy.deepcopy(model).float() for model in MODELS]).log_likelihood(GRAPH).dtype == torch.float32
     answering = STACK.answering
-    assert (answering.reach, answering.longest_echo) == (2, 2)
-    assert Stack(MODELS[1:]).answering.longest_echo == 1
+    assert (answering.reach, answering.longest_closed_walk) == (2, 2)
+    assert Stack(MODELS[1:]).answering.longest_closed_walk == 1
     assert answering.numbers_per_vertex == sum(model.answering.numbers_per_vertex for model in MODELS)
     assert not answering.reads_out_degree
 

@@ -13,7 +13,7 @@ import torch
 import gspn
 from gspn.circuits import Rows
 from gspn.circuits.components import Components
-from gspn.circuits.distributions import Mixture, Table
+from gspn.circuits.distributions import CategoricalDistribution, MixtureDistribution
 from gspn.circuits.leaves import GaussianLeaves
 from gspn.errors import InputError
 from gspn.plots.calibration import calibration, coverage
@@ -30,12 +30,12 @@ def words(figure: Any) -> str:
     return " ".join("".join(element.itertext()) for element in ET.fromstring(svg_text(figure)).iter() if element.text)
 
 
-def gaussians(means: list[float], deviation: float = 1.0) -> Mixture:
+def gaussians(means: list[float], deviation: float = 1.0) -> MixtureDistribution:
     """One Gaussian a row, in the form that models answer."""
     leaves = GaussianLeaves(gspn.Continuous("charge"), 1, len(means))
     natural = {"mean": torch.tensor([means]), "scale": torch.full((1, len(means)), deviation)}
     weights = torch.full((len(means), len(means)), -1e9).fill_diagonal_(0.0)
-    return Mixture(Components([Rows(leaves, natural)]), weights)
+    return MixtureDistribution(Components([Rows(leaves, natural)]), weights)
 
 
 def test_curves_show_every_number() -> None:
@@ -138,7 +138,7 @@ def test_calibration_needs_truths_and_intervals() -> None:
         calibration((gaussians([0.0]), torch.tensor([torch.nan])))
     with pytest.raises(InputError, match="there are 1 distributions, but 2 values"):
         calibration((gaussians([0.0]), torch.zeros(2)))
-    table = Table(gspn.Binary("a"), torch.tensor([[0.5, 0.5]]).log())
+    table = CategoricalDistribution(gspn.Binary("a"), torch.tensor([[0.5, 0.5]]).log())
     with pytest.raises(InputError, match="only continuous attributes and counts have intervals"):
         calibration((table, torch.zeros(1)))  # type: ignore[arg-type]
 
@@ -154,7 +154,7 @@ def test_imputed_numbers_show_how_many_intervals_hold() -> None:
 def test_imputed_categories_show_probabilities_by_true_category() -> None:
     attribute = gspn.Categorical("element", ["C", "N", "O", "Cl"])
     probs = torch.tensor([[0.9, 0.1, 0.0, 0.0], [0.7, 0.3, 0.0, 0.0], [0.25, 0.75, 0.0, 0.0]])
-    figure = observed_against_imputed(Table(attribute, probs.log()), ["C", "C", "N"])
+    figure = observed_against_imputed(CategoricalDistribution(attribute, probs.log()), ["C", "C", "N"])
     shares = figure.axes[0].images[0].get_array()
     assert shares is not None
     assert np.asarray(shares) == pytest.approx(np.array([[0.8, 0.2], [0.25, 0.75]]))
@@ -163,7 +163,7 @@ def test_imputed_categories_show_probabilities_by_true_category() -> None:
     assert "100.0%" in shown
     assert "Cl" not in shown
     with pytest.raises(InputError, match="all values are missing"):
-        observed_against_imputed(Table(attribute, probs.log()), [None, None, None])
+        observed_against_imputed(CategoricalDistribution(attribute, probs.log()), [None, None, None])
 
 
 def test_transitions_of_a_model() -> None:

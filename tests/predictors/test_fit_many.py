@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from gspn import Binary, Categorical, Continuous, Count, Schema
 from gspn.errors import GSPNError, InputError, NotFittedError
 from gspn.predictors import DeepSets, training
-from gspn.predictors.heads import Stack
+from gspn.predictors.heads import HeadStack
 from gspn.predictors.sharing import share_out
 from gspn.random_streams import keyed_generator
 from gspn.targets import Target, encode_labels, target_schema
@@ -297,14 +297,14 @@ def two_threads() -> Iterator[None]:
 def test_shares_of_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     configurations: list[dict[str, Any]] = [{"hidden": 128, "seed": i, "epochs": 1 + i // 3} for i in range(4)]
     configurations.append({"hidden": 8, "epochs": 3})
-    threads, learn = set(), Stack.learn
+    threads, learn = set(), HeadStack.learn
 
-    def watched(self: Stack, *arguments: Any) -> Any:
+    def watched(self: HeadStack, *arguments: Any) -> Any:
         threads.add((len(self), torch.get_num_threads()))
         return learn(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Stack, "learn", watched)
+        patch.setattr(HeadStack, "learn", watched)
         together = fit_many(configurations, batch_size=10)
     # Two shares with a thread each; then both of torch's threads for what is wide enough, one for what is not.
     assert threads == {(2, 1), (1, 1), (1, 2)}
@@ -317,14 +317,14 @@ def test_shares_of_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("two_threads")
 def test_an_error_in_one_share_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    learn = Stack.learn
+    learn = HeadStack.learn
 
-    def faulty(self: Stack, *arguments: Any) -> Any:
+    def faulty(self: HeadStack, *arguments: Any) -> Any:
         if self._step == 9:
             raise KeyboardInterrupt
         return learn(self, *arguments)
 
-    monkeypatch.setattr(Stack, "learn", faulty)
+    monkeypatch.setattr(HeadStack, "learn", faulty)
     heads = [DeepSets(KIND, hidden=64, batch_size=7, seed=i) for i in range(4)]
     with pytest.raises(KeyboardInterrupt):
         DeepSets.fit_many(heads, EMBEDDINGS, Y, progress=False)

@@ -12,19 +12,19 @@ from small_embeddings import GRAPHS, KIND, OTHER_SIGNAL, OTHERS, SIGNAL, fitted,
 
 from gspn.errors import NotFittedError
 from gspn.predictors import DeepSets
-from gspn.predictors.heads import Stack
+from gspn.predictors.heads import HeadStack
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Press Ctrl-C in the given step."""
-    calls, learn = count(1), Stack.learn
+    calls, learn = count(1), HeadStack.learn
 
-    def interrupted(self: Stack, *arguments: Any) -> Any:
+    def interrupted(self: HeadStack, *arguments: Any) -> Any:
         if next(calls) == number:
             raise KeyboardInterrupt
         return learn(self, *arguments)
 
-    monkeypatch.setattr(Stack, "learn", interrupted)
+    monkeypatch.setattr(HeadStack, "learn", interrupted)
 
 
 @pytest.mark.parametrize("validated", [True, False])

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn import GSPN, Binary, Categorical, Count, GSPNError, Schema, SupervisedGSPN
-from gspn.circuits.distributions import Table
+from gspn.circuits.distributions import CategoricalDistribution
 from gspn.testing import oracle
 
 SIGNIFICANCE = 1e-4
@@ -89,7 +89,7 @@ def test_a_joint_of_two_and_its_conditional_are_the_oracles(seed: int) -> None:
 
 def everything(distribution: Any) -> list[Tensor]:
     """What a univariate distribution says of itself."""
-    if isinstance(distribution, Table):
+    if isinstance(distribution, CategoricalDistribution):
         return [distribution.probs, distribution.entropy]
     return [
         distribution.mean,

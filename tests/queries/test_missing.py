@@ -18,7 +18,7 @@ from torch_geometric.data import Batch, Data
 
 import gspn
 from gspn import GSPN, Binary, Continuous, GSPNError, Schema
-from gspn.circuits.distributions import Mixture
+from gspn.circuits.distributions import MixtureDistribution
 from gspn.testing import oracle
 
 SIGNIFICANCE = 1e-4
@@ -121,7 +121,7 @@ def test_filled_entries_are_means_and_modes_of_their_conditionals(name: str, how
             expected = distribution.mean
         elif attribute.kind == "count" and how == "closest":
             expected = distribution.mean.round()
-        elif isinstance(distribution, Mixture) and how == "median":
+        elif isinstance(distribution, MixtureDistribution) and how == "median":
             expected = distribution.quantile(0.5)
         torch.testing.assert_close(model.impute(hidden, how).x[3, column], expected[0], rtol=1e-9, atol=1e-9)
 

@@ -14,7 +14,7 @@ from small_graphs import EVERY_KIND, draw_graph
 from small_models import TEMPLATES, random_model, template
 from torch import Tensor
 
-from gspn.circuits.distributions import Mixture
+from gspn.circuits.distributions import MixtureDistribution
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.stacked import Stacked
 from gspn.queries.conditional import conditional, conditional_of_one
@@ -57,8 +57,8 @@ def test_conditionals_are_mixtures(name: str) -> None:
         agree(ours.log_prob(values), mixed([one.log_prob(values) for one in theirs]))
         if attribute != "element":
             agree(ours.mean, weights[0] * theirs[0].mean + weights[1] * theirs[1].mean)
-        if isinstance(ours, Mixture):
-            below = [one.cumulative(ours.quantile(0.3)) for one in theirs if isinstance(one, Mixture)]
+        if isinstance(ours, MixtureDistribution):
+            below = [one.cumulative(ours.quantile(0.3)) for one in theirs if isinstance(one, MixtureDistribution)]
             share = weights[0] * below[0] + weights[1] * below[1]
             assert (share >= 0.3 - 1e-9).all()
             least = 0.0 if attribute != "charge" else -torch.inf

@@ -206,10 +206,10 @@ def test_how_far_a_hierarchy_hears(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     for levels, reach, echo in ((1, 0, 0), (2, 1, 1), (4, 3, 3)):
         hierarchy = GSPN(SCHEMA, num_layers=levels, num_states=2).hierarchy
-        assert (hierarchy.reach, hierarchy.longest_echo) == (reach, echo)
+        assert (hierarchy.reach, hierarchy.longest_closed_walk) == (reach, echo)
     of: Any = Hierarchy
     for levels, reach, echo in ((1, 0, 0), (2, 2, 1), (4, 6, 6)):
         one, two = (SimpleNamespace(num_layers=levels, context=kind) for kind in ("neighbours", "two_hops"))
         assert of.reach.fget(one) == levels - 1
         assert of.reach.fget(two) == reach
-        assert of.longest_echo.fget(SimpleNamespace(num_layers=levels, reach=reach)) == echo
+        assert of.longest_closed_walk.fget(SimpleNamespace(num_layers=levels, reach=reach)) == echo

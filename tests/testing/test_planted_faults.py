@@ -18,7 +18,7 @@ from gspn.circuits import Context, Evidence
 from gspn.circuits.leaves import GaussianLeaves, Natural
 from gspn.hierarchy.aggregation import Aggregation, Mean, Messages
 from gspn.kernels import Climb, Kernel, Levels, Received, register_kernel
-from gspn.kernels.contract import Told
+from gspn.kernels.contract import Expectations
 from gspn.kernels.reference import REFERENCE
 from gspn.testing import AggregationCase, AggregationSuite, KernelSuite, LeafCase, LeafSuite, Suite, failures, oracle
 
@@ -176,7 +176,7 @@ def forgetful(climb: Climb) -> Levels:
         return REFERENCE.climb(climb)
     first = climb.transitions[:, :1].expand_as(climb.transitions)
 
-    def without_types(level: int, posterior: Tensor | None, told: Told | None) -> Received:
+    def without_types(level: int, posterior: Tensor | None, told: Expectations | None) -> Received:
         if posterior is None:
             return aggregate(level, posterior, told)
         start = climb.prior.expand(batch.num_vertices, *climb.prior.shape)

@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.contexts import neighbour_means
 from gspn.baselines.evidence import Column, read_entries
-from gspn.baselines.layerwise import Reading, check_sizes
+from gspn.baselines.layerwise import LayerPosteriors, check_sizes
 from gspn.baselines.layerwise_em import LayerFor, LayerwiseEM, nothing_seen
 from gspn.graphs import Batch
 
@@ -87,9 +87,9 @@ class CGMM(LayerwiseEM):
     def _columns(self) -> dict[str, tuple[tuple[Column, ...], int]]:
         return {"vertices": (self.columns_, self.num_states)}
 
-    def _climb(self, batch: Batch, layer_for: LayerFor) -> Reading:
+    def _climb(self, batch: Batch, layer_for: LayerFor) -> LayerPosteriors:
         evidence, shares = read_entries(self.columns_, batch.x), type_shares(batch, self.num_edge_types)
-        reading = Reading()
+        reading = LayerPosteriors()
         seen: list[FloatArray] = []
         for number in range(self.num_layers):
             contexts = np.concatenate(self._earlier(seen), axis=1) if seen else nothing_seen(batch.num_vertices)

@@ -16,7 +16,7 @@ import numpy as np
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.contexts import neighbour_means
 from gspn.baselines.evidence import Column, read_entries
-from gspn.baselines.layerwise import Reading, check_sizes
+from gspn.baselines.layerwise import LayerPosteriors, check_sizes
 from gspn.baselines.layerwise_em import LayerFor, LayerwiseEM, nothing_seen
 from gspn.graphs import Batch
 
@@ -63,11 +63,11 @@ class ECGMM(LayerwiseEM):
         edges = (Column(self.num_edge_types),) if self.num_edge_types > 1 else self.columns_ * 2
         return {"vertices": (self.columns_, self.num_states), "edges": (edges, self.num_edge_states)}
 
-    def _climb(self, batch: Batch, layer_for: LayerFor) -> Reading:
+    def _climb(self, batch: Batch, layer_for: LayerFor) -> LayerPosteriors:
         evidence = read_entries(self.columns_, batch.x)
         source, target = batch.source.numpy(), batch.target.numpy()
         edge_evidence = self._edge_evidence(batch, evidence[source], evidence[target])
-        reading = Reading()
+        reading = LayerPosteriors()
         seen: list[FloatArray] = []
         ends: list[FloatArray] = []
         for number in range(self.num_layers):

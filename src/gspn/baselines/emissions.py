@@ -24,7 +24,7 @@ SPARSITY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Categories:
+class CategoricalEmission:
     """Tables of probabilities with a Dirichlet(1 + smoothing) prior."""
 
     table: FloatArray
@@ -35,10 +35,10 @@ class Categories:
         found: FloatArray = padded[self._codes(values)]
         return found
 
-    def maximised(self, values: FloatArray, weights: FloatArray, smoothing: float) -> Categories:
+    def maximised(self, values: FloatArray, weights: FloatArray, smoothing: float) -> CategoricalEmission:
         codes = self._codes(values)
         chosen = csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), len(self.table) + 1))
-        return Categories(normalised((chosen.T @ weights)[:-1] + smoothing, axis=0))
+        return CategoricalEmission(normalised((chosen.T @ weights)[:-1] + smoothing, axis=0))
 
     def log_prior(self, smoothing: float) -> float:
         return smoothing * float(np.log(self.table).sum())
@@ -49,7 +49,7 @@ class Categories:
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussians:
+class GaussianEmission:
     """Means and deviations in standard units; deviations from `floor` up, which keeps the likelihood bounded."""
 
     mean: FloatArray
@@ -61,7 +61,7 @@ class Gaussians:
         found: FloatArray = np.nan_to_num(-0.5 * apart**2 - np.log(self.deviation) - 0.5 * np.log(2 * np.pi), nan=0.0)
         return found
 
-    def maximised(self, values: FloatArray, weights: FloatArray, smoothing: float) -> Gaussians:
+    def maximised(self, values: FloatArray, weights: FloatArray, smoothing: float) -> GaussianEmission:
         known = ~np.isnan(values)
         values, weights = values[known], weights[known]
         total = weights.sum(0)
@@ -71,13 +71,13 @@ class Gaussians:
         # The best deviation under a floor is the larger of the two: the likelihood has one maximum in it.
         variance = np.einsum("nc,nc->c", (values[:, None] - mean) ** 2, weights) / total
         deviation = np.where(enough, np.maximum(np.sqrt(variance), self.floor), self.deviation)
-        return Gaussians(mean, deviation, self.floor)
+        return GaussianEmission(mean, deviation, self.floor)
 
     def log_prior(self, smoothing: float) -> float:
         return 0.0
 
 
-Emission: TypeAlias = Categories | Gaussians
+Emission: TypeAlias = CategoricalEmission | GaussianEmission
 
 
 def first_emission(column: Column, values: FloatArray, num_states: int, rng: np.random.Generator) -> Emission:
@@ -86,10 +86,10 @@ def first_emission(column: Column, values: FloatArray, num_states: int, rng: np.
     if column.size:
         frequencies = np.bincount(known.astype(np.int64), minlength=column.size) + 1.0
         shaken = frequencies[:, None] * rng.gamma(SPARSITY, size=(column.size, num_states))
-        return Categories(normalised(shaken + 1e-3, axis=0))
+        return CategoricalEmission(normalised(shaken + 1e-3, axis=0))
     # A column without a value is a part of an edge's evidence in graphs without edges.
     mean = rng.choice(known, num_states) if len(known) else np.zeros(num_states)
-    return Gaussians(mean, np.ones(num_states), column.floor)
+    return GaussianEmission(mean, np.ones(num_states), column.floor)
 
 
 def log_densities(emissions: tuple[Emission, ...], evidence: FloatArray) -> FloatArray:

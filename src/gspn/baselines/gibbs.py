@@ -42,7 +42,7 @@ class Priors:
 
 
 @dataclass
-class Mixture:
+class ChainState:
     """The sampler's present state."""
 
     states: Integers
@@ -247,7 +247,7 @@ class Sampler:
         self.priors = np.array([priors.pseudo_count, priors.strength, priors.shape, priors.rate])
         half = priors.shape + 0.5 * np.arange(len(evidence) + 1)
         self.ratios = np.array([math.lgamma(h + 0.5) - math.lgamma(h) for h in half])
-        self.mixture = Mixture(np.full(len(evidence), -1), np.ones(1), 1.0, 1.0)
+        self.mixture = ChainState(np.full(len(evidence), -1), np.ones(1), 1.0, 1.0)
 
     def deal(self, num_states: int) -> None:
         """Start from so many states: rows of the same group and evidence go to the same one, at random."""

@@ -17,7 +17,7 @@ from gspn.attributes import FloatArray, Schema
 from gspn.baselines.contexts import neighbour_sums
 from gspn.baselines.evidence import read_entries
 from gspn.baselines.gibbs import Integers, Priors, Sample, Sampler
-from gspn.baselines.layerwise import Layerwise, Reading, check_sizes
+from gspn.baselines.layerwise import LayerPosteriors, Layerwise, check_sizes
 from gspn.graphs import Batch
 from gspn.models.arguments import check_integer, check_real
 
@@ -103,7 +103,7 @@ class ICGMM(Layerwise):
             check_real(name, getattr(self, name), 0.0, math.inf, low_open=True)
         check_integer("seed", self.seed, 0, 2**63 - 1)
 
-    def _read(self, batch: Batch) -> Reading:
+    def _read(self, batch: Batch) -> LayerPosteriors:
         return self._climb(batch, lambda number, groups, num_groups, evidence: self.layers_[number])
 
     def _learn(self, batch: Batch) -> None:
@@ -129,8 +129,8 @@ class ICGMM(Layerwise):
         self._climb(batch, learned)
         self.layers_, self.history_ = layers, history
 
-    def _climb(self, batch: Batch, layer_for: LayerFor) -> Reading:
-        evidence, reading = read_entries(self.columns_, batch.x), Reading()
+    def _climb(self, batch: Batch, layer_for: LayerFor) -> LayerPosteriors:
+        evidence, reading = read_entries(self.columns_, batch.x), LayerPosteriors()
         groups, num_groups = np.zeros(batch.num_vertices, dtype=np.int64), 1
         for number in range(self.num_layers):
             posteriors = layer_for(number, groups, num_groups, evidence).posteriors(groups, evidence)

@@ -27,7 +27,7 @@ _ROWS_AT_ONCE = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class LayerPosteriors:
     """Posteriors of every layer: vertices [N, C] and, where a model has states for them, edges [E, C]."""
 
     vertices: list[FloatArray] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Layerwise(TransformerMixin, BaseEstimator, ABC):
         """Learn all layers from the training graphs; `columns_` is there already."""
 
     @abstractmethod
-    def _read(self, batch: Batch) -> Reading:
+    def _read(self, batch: Batch) -> LayerPosteriors:
         """Posteriors of all layers for new graphs."""
 
     def fit(self, graphs: Graphs, y: Any = None, *, progress: bool = True) -> Self:
@@ -118,7 +118,7 @@ def check_sizes(**sizes: Any) -> None:
         check_integer(name, value, 1)
 
 
-def _embedding(reading: Reading, batch: Batch, embedding: str) -> FloatArray:
+def _embedding(reading: LayerPosteriors, batch: Batch, embedding: str) -> FloatArray:
     parts: list[FloatArray] = []
     if embedding != "bigram":
         parts += reading.vertices

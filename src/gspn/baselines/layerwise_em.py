@@ -11,7 +11,7 @@ import numpy as np
 
 from gspn.attributes import FloatArray
 from gspn.baselines.evidence import Column
-from gspn.baselines.layerwise import Layerwise, Reading, check_sizes
+from gspn.baselines.layerwise import LayerPosteriors, Layerwise, check_sizes
 from gspn.baselines.mixture_layer import Layer, learn, start
 from gspn.graphs import Batch
 from gspn.models.arguments import check_integer, check_real
@@ -45,14 +45,14 @@ class LayerwiseEM(Layerwise):
         """For each thing that has states, its columns of evidence and its number of states."""
 
     @abstractmethod
-    def _climb(self, batch: Batch, layer_for: LayerFor) -> Reading:
+    def _climb(self, batch: Batch, layer_for: LayerFor) -> LayerPosteriors:
         """All layers from the first up."""
 
     def _earlier(self, layers: list[Any]) -> list[Any]:
         """Those of the layers so far that the next one sees."""
         return layers if self.context is None else layers[-int(self.context) :]
 
-    def _read(self, batch: Batch) -> Reading:
+    def _read(self, batch: Batch) -> LayerPosteriors:
         return self._climb(batch, lambda number, part, contexts, evidence: self.layers_[number][part])
 
     def _learn(self, batch: Batch) -> None:

@@ -21,8 +21,8 @@ from torch.nn import functional as F
 from gspn import GSPN, Categorical, GraphDataset, Schema
 from gspn.benchmarks.measure import medians
 from gspn.graphs.pack import packed
-from gspn.kernels.compiled.lanes import WIDTH
 from gspn.kernels.compiled.ranges import Range, means_of_range
+from gspn.kernels.compiled.simd import WIDTH
 from gspn.kernels.compiled.threads import team
 
 EDGES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)

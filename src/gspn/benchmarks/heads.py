@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from gspn import Categorical, datasets
 from gspn.benchmarks.measure import medians
-from gspn.predictors.embeddings import Rows
+from gspn.predictors.embeddings import PackedEmbeddings
 from gspn.predictors.outputs import Outputs, outputs_for
-from gspn.predictors.runs import Labelled, Run
+from gspn.predictors.runs import HeadRun, LabelledEmbeddings
 from gspn.predictors.training import train
 
 CASES = ((8, 48), (32, 48), (128, 48), (8, 1), (32, 1), (128, 1))
@@ -39,11 +39,13 @@ def run() -> list[dict[str, Any]]:
     return [_compare(hidden, heads, outputs, training, validation) for hidden, heads in CASES]
 
 
-def _compare(hidden: int, heads: int, outputs: Outputs, training: Labelled, validation: Labelled) -> dict[str, Any]:
+def _compare(
+    hidden: int, heads: int, outputs: Outputs, training: LabelledEmbeddings, validation: LabelledEmbeddings
+) -> dict[str, Any]:
     alone, threads = min(heads, ALONE), torch.get_num_threads()
 
     def fit(seeds: range) -> None:
-        runs = [Run(hidden, "sum", 1, 1e-3, 0.0, 1, "loss", seed) for seed in seeds]
+        runs = [HeadRun(hidden, "sum", 1, 1e-3, 0.0, 1, "loss", seed) for seed in seeds]
         train(runs, outputs, training, validation, batch_size=BATCH, order_seed=0, show_progress=False)
 
     def fit_one_by_one() -> None:
@@ -80,7 +82,7 @@ def _compare(hidden: int, heads: int, outputs: Outputs, training: Labelled, vali
     }
 
 
-def _data() -> tuple[Labelled, Labelled]:
+def _data() -> tuple[LabelledEmbeddings, LabelledEmbeddings]:
     dataset = datasets.load("NCI1")
     order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0))
     parts = order[: -VALIDATION - TEST], order[-VALIDATION - TEST : -TEST]
@@ -88,13 +90,13 @@ def _data() -> tuple[Labelled, Labelled]:
     return training, validation
 
 
-def _labelled(dataset: Any, seed: int) -> Labelled:
+def _labelled(dataset: Any, seed: int) -> LabelledEmbeddings:
     batch = dataset.batch(torch.arange(len(dataset)))
     generator = torch.Generator().manual_seed(seed)
     # A fourth power makes some states much more probable than others, as posteriors have it.
     blocks = torch.rand(batch.num_vertices, BLOCKS, STATES, generator=generator) ** 4
     values = (blocks / blocks.sum(2, keepdim=True)).flatten(1)
-    return Labelled(Rows(values, batch.vertex_ptr), batch.y.reshape(-1, 1).double().numpy())
+    return LabelledEmbeddings(PackedEmbeddings(values, batch.vertex_ptr), batch.y.reshape(-1, 1).double().numpy())
 
 
 class _Plain(nn.Module):
@@ -113,7 +115,7 @@ class _Plain(nn.Module):
         return logits
 
 
-def _plain_epoch(hidden: int, seed: int, training: Labelled, validation: Labelled) -> float:
+def _plain_epoch(hidden: int, seed: int, training: LabelledEmbeddings, validation: LabelledEmbeddings) -> float:
     """An epoch in plain torch, with the embeddings in one tensor and the fused Adam; gives the validation loss."""
     torch.manual_seed(seed)
     rows, labels = training.rows, torch.from_numpy(training.labels[:, 0]).long()

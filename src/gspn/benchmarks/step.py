@@ -33,7 +33,7 @@ REPETITIONS = 40
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ModelSizes:
     """Of our model. GIN has a layer a level and as many parameters."""
 
     num_layers: int = 10
@@ -41,7 +41,7 @@ class Sizes:
     num_graph_states: int = 128
 
 
-USUAL = Sizes()
+USUAL = ModelSizes()
 
 
 def run() -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def run() -> list[dict[str, Any]]:
 
 
 class OurModel(nn.Module):
-    def __init__(self, dataset: GraphDataset, target: Categorical, sizes: Sizes) -> None:
+    def __init__(self, dataset: GraphDataset, target: Categorical, sizes: ModelSizes) -> None:
         super().__init__()
         self.model = SupervisedGSPN(dataset.schema, target, **asdict(sizes))
         self.model.fit(dataset[:: max(1, len(dataset) // 200)], epochs=0, progress=False)
@@ -76,7 +76,7 @@ class TheirModel(nn.Module):
         return F.cross_entropy(self.head(global_add_pool(self.gin(x, edge_index), graph, len(y))), y)
 
 
-def compare(name: str, dataset: GraphDataset, rates: dict[str, float], sizes: Sizes = USUAL) -> dict[str, Any]:
+def compare(name: str, dataset: GraphDataset, rates: dict[str, float], sizes: ModelSizes = USUAL) -> dict[str, Any]:
     """The row of one dataset, with the floor at these rates."""
     torch.manual_seed(0)
     if len(dataset.schema) != 1 or not isinstance(dataset.target, Categorical):
@@ -186,7 +186,7 @@ def rates() -> dict[str, float]:
     return {name: amounts[name] / found[name] for name in amounts}
 
 
-def _least(batch: Batch, sizes: Sizes) -> dict[str, float]:
+def _least(batch: Batch, sizes: ModelSizes) -> dict[str, float]:
     """What the step on a batch takes at least; the names are those of `rates`."""
     levels, states = sizes.num_layers, sizes.num_states
     entries = batch.num_vertices * levels * states

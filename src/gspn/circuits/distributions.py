@@ -6,6 +6,7 @@ the tables and weights come about is the business of whoever answers.
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -18,11 +19,13 @@ from gspn.circuits.components import Components
 from gspn.columns import is_number, shorten, tensor_to_array
 from gspn.errors import InputError
 
+_OLD_NAMES = {"Table": "CategoricalDistribution", "Mixture": "MixtureDistribution"}
+
 _HALVINGS = 80
 """Steps of bisection: more than float64 has digits."""
 
 
-class Table:
+class CategoricalDistribution:
     """n distributions of a categorical or binary attribute."""
 
     def __init__(self, attribute: Categorical | Binary, log_probs: Tensor) -> None:
@@ -32,11 +35,11 @@ class Table:
     def __len__(self) -> int:
         return len(self._log_probs)
 
-    def __getitem__(self, rows: int | slice | Tensor) -> Table:
-        return Table(self.attribute, self._log_probs[several(rows, len(self))])
+    def __getitem__(self, rows: int | slice | Tensor) -> CategoricalDistribution:
+        return CategoricalDistribution(self.attribute, self._log_probs[several(rows, len(self))])
 
     def __repr__(self) -> str:
-        return f"Table({len(self)} distributions of {self.attribute!r})"
+        return f"CategoricalDistribution({len(self)} distributions of {self.attribute!r})"
 
     @property
     def categories(self) -> tuple[Any, ...]:
@@ -84,7 +87,7 @@ class Table:
         return torch.multinomial(self.probs, n, replacement=True, generator=generator).T.double()
 
 
-class Mixture:
+class MixtureDistribution:
     """n mixtures of leaves of a continuous or count attribute."""
 
     def __init__(self, components: Components, log_weights: Tensor) -> None:
@@ -96,12 +99,12 @@ class Mixture:
     def __len__(self) -> int:
         return len(self._log_weights)
 
-    def __getitem__(self, rows: int | slice | Tensor) -> Mixture:
+    def __getitem__(self, rows: int | slice | Tensor) -> MixtureDistribution:
         chosen = several(rows, len(self))
-        return Mixture(self._components[chosen], self._log_weights[chosen])
+        return MixtureDistribution(self._components[chosen], self._log_weights[chosen])
 
     def __repr__(self) -> str:
-        return f"Mixture({len(self)} distributions of {self.attribute!r})"
+        return f"MixtureDistribution({len(self)} distributions of {self.attribute!r})"
 
     @property
     def weights(self) -> Tensor:
@@ -195,19 +198,19 @@ class Mixture:
         return torch.stack(draws).squeeze(-1)
 
 
-Distribution: TypeAlias = Table | Mixture
+Distribution: TypeAlias = CategoricalDistribution | MixtureDistribution
 
 
 def mix(components: Components, log_weights: Tensor) -> Distribution:
     """The distributions with the given weights [n, C] over the components."""
     attribute = components.attribute
     if not isinstance(attribute, Categorical | Binary):
-        return Mixture(components, log_weights)
+        return MixtureDistribution(components, log_weights)
     weights = torch.log_softmax(log_weights.detach().cpu().double(), dim=-1)
     codes = len(attribute.categories) if isinstance(attribute, Categorical) else 2
     # Category by category: all at once would need room for n · C · K numbers.
     columns = [torch.logsumexp(weights + of_code, dim=-1) for of_code in components.log_probs(codes)]
-    return Table(attribute, torch.stack(columns, dim=-1))
+    return CategoricalDistribution(attribute, torch.stack(columns, dim=-1))
 
 
 def _averaged(weights: Tensor, values: Tensor) -> Tensor:
@@ -245,3 +248,12 @@ def _check_share(name: str, value: Any) -> None:
 def check_draws(n: Any) -> None:
     if not isinstance(n, Integral) or int(n) < 0:
         raise InputError(f"n must be a number of draws, got {shorten(n)}")
+
+
+def __getattr__(name: str) -> Any:
+    """The names that these classes had first; they go away in the next minor version."""
+    if name not in _OLD_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = _OLD_NAMES[name]
+    warnings.warn(f"{__name__}.{name} is now called {new}", FutureWarning, stacklevel=2)
+    return globals()[new]

@@ -2,7 +2,7 @@
 
 One file a command. What they share: `options` (what can be said), `reading` (which columns mean what), `inputs` (files
 and names become graphs), `outputs` (tables, pictures and models become files), `training` (what is said of it),
-`screen` (where words go).
+`console` (where words go).
 
 Everything heavy is imported inside the commands, so that `gspn --help` answers at once. What a command computes belongs
 to the library: here it is only asked for.

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gspn.cli.screen import Screen
+    from gspn.cli.console import Console
     from gspn.graphs import GraphDataset
     from gspn.policy import Effort, Selection, Tried
 
@@ -18,17 +18,17 @@ _SHOWN = 12
 """Candidates of which people read; machines get all."""
 
 
-def choose(dataset: GraphDataset, effort: Effort, seed: int, screen: Screen) -> tuple[Selection, dict[str, Any]]:
+def choose(dataset: GraphDataset, effort: Effort, seed: int, console: Console) -> tuple[Selection, dict[str, Any]]:
     """What the policy chooses, and what is to be said of it to machines; people read it now."""
     from gspn import policy
 
     start = time.perf_counter()
-    with policy.choosing(screen.progress) as notice:
+    with policy.choosing(console.progress) as notice:
         selection = policy.select(dataset, effort=effort, seed=seed, notice=notice)
     seconds = time.perf_counter() - start
-    shown = screen.progress or screen.as_json
+    shown = console.progress or console.as_json
     of_columns = policy.loss_of_columns(dataset, effort=effort, seed=seed) if shown else math.nan
-    show_selection(screen, selection, of_columns, seconds)
+    show_selection(console, selection, of_columns, seconds)
     return selection, {
         "effort": effort,
         "held_out": selection.held_out,
@@ -42,17 +42,17 @@ def choose(dataset: GraphDataset, effort: Effort, seed: int, screen: Screen) -> 
     }
 
 
-def show_selection(screen: Screen, selection: Selection, of_columns: float, seconds: float) -> None:
+def show_selection(console: Console, selection: Selection, of_columns: float, seconds: float) -> None:
     """A table of what was tried, a sentence that says what was chosen and why, and a yardstick beside its loss."""
     from gspn.policy.telling import is_in_vain, judged, why
 
     tried = selection.tried
     if not selection.held_out:
-        screen.note(why(selection))
-        screen.note_table([{"model": str(one.candidate), "weight": one.weight} for one in tried if one.weight > 0])
+        console.note(why(selection))
+        console.note_table([{"model": str(one.candidate), "weight": one.weight} for one in tried if one.weight > 0])
         return
     best = judged(selection)
-    screen.note_table(
+    console.note_table(
         [
             {"model": str(one.candidate), "nats per held-out entry": one.loss, "weight": one.weight or None}
             for one in _shown(best)
@@ -61,10 +61,10 @@ def show_selection(screen: Screen, selection: Selection, of_columns: float, seco
     )
     errors = [one.error for one in tried if one.error is not None]
     for error in dict.fromkeys(errors):
-        screen.note(f"{errors.count(error)} of them could not be learned from these data: {error}")
-    screen.note(f"chosen in {seconds:.0f} s: {why(selection)}. If every column stood by itself: {of_columns:.4f}")
+        console.note(f"{errors.count(error)} of them could not be learned from these data: {error}")
+    console.note(f"chosen in {seconds:.0f} s: {why(selection)}. If every column stood by itself: {of_columns:.4f}")
     if is_in_vain(selection, of_columns):
-        screen.note(
+        console.note(
             "warning: held-out entries are filled no better than by every column's mean or commonest value; there may "
             "be too few rows, or --types may help"
         )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import Screen
+from gspn.cli.console import Console
 
 app = typer.Typer(help="List the named datasets, show one, or fetch its files.", no_args_is_help=True)
 
@@ -23,18 +23,18 @@ def show_list(
     printing: options.Printing,
 ) -> None:
     """List all names, their families and whether their files are here."""
-    screen = printing.screen()
+    console = printing.console()
     from gspn.datasets.registry import catalogue
 
     rows = [row for row in catalogue() if pattern.lower() in str(row["name"]).lower() and (row["here"] or not here)]
     if not printing.as_json:
         typer.echo("", nl=False)
-    screen.result(rows)
+    console.result(rows)
     if not printing.as_json:
-        _print_all(screen, rows)
+        _print_all(console, rows)
 
 
-def _print_all(screen: Screen, rows: list[dict[str, Any]]) -> None:
+def _print_all(console: Console, rows: list[dict[str, Any]]) -> None:
     """Many names, so by family: what is here, and the rest in running text."""
     from itertools import groupby
 
@@ -43,8 +43,8 @@ def _print_all(screen: Screen, rows: list[dict[str, Any]]) -> None:
          "to be downloaded": _briefly([row["name"] for row in group if not row["here"]])}
         for family, group in ((family, list(rows)) for family, rows in groupby(rows, key=lambda row: row["family"]))
     ]  # fmt: skip
-    screen.table(shown)
-    screen.say(f"{len(rows)} names; `gspn datasets show NAME` tells more, --json lists all")
+    console.table(shown)
+    console.say(f"{len(rows)} names; `gspn datasets show NAME` tells more, --json lists all")
 
 
 def _briefly(names: list[str]) -> str:
@@ -60,14 +60,14 @@ def show_one(
     printing: options.Printing,
 ) -> None:
     """Read a dataset and say what is in it."""
-    screen = printing.screen()
+    console = printing.console()
     from gspn.cli.training import show_graphs
 
-    dataset = _load(screen, name, option)
+    dataset = _load(console, name, option)
     found = _described(name, dataset)
-    show_graphs(Screen(quiet=printing.quiet or printing.as_json), dataset)
-    screen.table([{"what": key, "value": value} for key, value in found.items() if key not in ("schema", "targets")])
-    screen.result(found)
+    show_graphs(Console(quiet=printing.quiet or printing.as_json), dataset)
+    console.table([{"what": key, "value": value} for key, value in found.items() if key not in ("schema", "targets")])
+    console.result(found)
 
 
 @app.command("fetch")
@@ -79,20 +79,20 @@ def fetch(
     printing: options.Printing,
 ) -> None:
     """Download a dataset, if it is not here, and keep it ready for the next time."""
-    screen = printing.screen()
+    console = printing.console()
     from gspn.datasets.raw_files import Folders
 
-    dataset = _load(screen, name, option)
+    dataset = _load(console, name, option)
     cache = str(Folders.choose(None, None).cache)
-    screen.say(f"{name}: {len(dataset):,} graphs are ready (cache: {cache})")
-    screen.result({"name": name, "graphs": len(dataset), "cache": cache})
+    console.say(f"{name}: {len(dataset):,} graphs are ready (cache: {cache})")
+    console.result({"name": name, "graphs": len(dataset), "cache": cache})
 
 
-def _load(screen: Screen, name: str, option: list[str] | None) -> Any:
+def _load(console: Console, name: str, option: list[str] | None) -> Any:
     from gspn.cli.reading import dataset_options
     from gspn.datasets import load
 
-    return load(name, progress=screen.progress, **dataset_options(option or ()))
+    return load(name, progress=console.progress, **dataset_options(option or ()))
 
 
 def _described(name: str, dataset: Any) -> dict[str, Any]:

@@ -26,24 +26,24 @@ def show_demo(
     Chooses models without labels, fills hidden attributes, learns a property from 1 % of the labels, replaces an atom;
     prints one table and writes pictures and a page. A folder of an earlier demonstration is renewed.
     """
-    screen = printing.screen()
+    console = printing.console()
     _check_folder(output, force)
     _check_extras()
     from gspn.demo.report import numbers_of, write_report
     from gspn.demo.rows import rows_of
     from gspn.demo.story import tell
 
-    story = tell(seed, effort, say=screen.note, progress=screen.progress)
+    story = tell(seed, effort, say=console.note, progress=console.progress)
     files = write_report(story, output)
-    screen.note("")
-    screen.table(_without_repeats([row._asdict() for row in rows_of(story)]))
+    console.note("")
+    console.table(_without_repeats([row._asdict() for row in rows_of(story)]))
     found = story.replacing
     total = float(found.answer.change.double().sum())
-    screen.say(f"Cl replaced by O in {found.smiles}: {total:+.2f} nats in all, by atom in {output / 'change.svg'}")
-    screen.say(
+    console.say(f"Cl replaced by O in {found.smiles}: {total:+.2f} nats in all, by atom in {output / 'change.svg'}")
+    console.say(
         f"The report is {files[0]}; beside it {', '.join(path.name for path in files[1:])}. {story.seconds:.0f} s."
     )
-    screen.result(numbers_of(story) | {"files": [str(path) for path in files]})
+    console.result(numbers_of(story) | {"files": [str(path) for path in files]})
 
 
 def _without_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

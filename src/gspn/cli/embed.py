@@ -32,7 +32,7 @@ def embed(
 
     Example: gspn embed drugs.smi -m drugs-model --level graph -o drugs.parquet
     """
-    screen = printing.screen()
+    console = printing.console()
     from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
     from gspn.errors import InputError
@@ -42,7 +42,7 @@ def embed(
     check_choice("--level", level, ("vertex", "graph"))
     check_choice("--pooling", pooling, ("mean", "sum"))
     check_file(output, force, _FILES)
-    fitted, graphs = model_and_graphs(model, source, edges, forms, progress=screen.progress)
+    fitted, graphs = model_and_graphs(model, source, edges, forms, progress=console.progress)
     if not isinstance(fitted, GSPN):
         raise InputError(f"{model} is a stack of models, which has no embeddings; embed with one of its models")
     vectors = _vectors(fitted, graphs.dataset, level, pooling)
@@ -52,8 +52,8 @@ def embed(
     elif output is not None:
         write_table(_table(graphs.dataset, vectors, level), output)
     of = "vertices" if level == "vertex" else "graphs"
-    screen.say(f"{rows:,} {of}, {width} numbers each{f': {output}' if output else '; -o FILE writes them'}")
-    screen.result(
+    console.say(f"{rows:,} {of}, {width} numbers each{f': {output}' if output else '; -o FILE writes them'}")
+    console.result(
         {"rows": rows, "width": width, "level": level, "output": output and str(output)}
         | ({} if output else {"table": records(_table(graphs.dataset, vectors, level))})
     )

@@ -163,7 +163,7 @@ def _show_report(
     import shlex
     from dataclasses import asdict
 
-    from gspn.cli.screen import plain
+    from gspn.cli.console import plain
     from gspn.experiments.grids import read_grid
     from gspn.experiments.protocols import columns_of, columns_with_records, contests
     from gspn.experiments.records import Records

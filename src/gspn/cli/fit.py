@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import Screen
+from gspn.cli.console import Console
 
 
 @options.bundled
@@ -84,7 +84,7 @@ def fit(
     Examples: gspn fit drugs.smi -o drugs-model; gspn fit drugs.csv --target logp -o logp-model; gspn fit papers.csv
     --edges cites.csv --target topic --level vertex -o topics
     """
-    screen = printing.screen()
+    console = printing.console()
     import time
 
     from gspn.cli.inputs import Wanted, read_graphs
@@ -101,31 +101,31 @@ def fit(
         types=kinds,
         labels=target or (),
         labels_file=targets,
-        progress=screen.progress,
+        progress=console.progress,
     )
     graphs = read_graphs(source, edges, wanted)
     dataset = graphs.dataset
     _check_level(dataset, bool(target), level)
-    show_graphs(screen, dataset, said=None if edges is None else kinds)
+    show_graphs(console, dataset, said=None if edges is None else kinds)
     said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed}
     if target and not end_to_end and predicts_graphs(dataset):
-        predictor = fit_predictor(dataset, screen, checkpoint, said_of_model | {"objective": objective})
+        predictor = fit_predictor(dataset, console, checkpoint, said_of_model | {"objective": objective})
         save_model(predictor, graphs.reading, output)
-        show_predictor(screen, predictor, dataset, list(target), output)
+        show_predictor(console, predictor, dataset, list(target), output)
         return
     settings = settings_for(dataset, objective=objective or "masked", **said_of_model)
     model = _model(dataset, settings, bool(target))
     start = time.perf_counter()
-    of_columns = train(model, dataset, screen, checkpoint)
+    of_columns = train(model, dataset, console, checkpoint)
     seconds = time.perf_counter() - start
-    show_training(screen, model, seconds, of_columns)
+    show_training(console, model, seconds, of_columns)
     save_model(model, graphs.reading, output)
-    _show(screen, model, dataset, list(target or ()), output, {"settings": settings, "seconds": seconds})
+    _show(console, model, dataset, list(target or ()), output, {"settings": settings, "seconds": seconds})
 
 
-def _show(screen: Screen, model: Any, dataset: Any, target: list[str], output: Path, how: dict[str, Any]) -> None:
+def _show(console: Console, model: Any, dataset: Any, target: list[str], output: Path, how: dict[str, Any]) -> None:
     """What was trained and where it is, for people and for machines."""
-    screen.table(
+    console.table(
         [
             {"what": "model", "value": type(model).__name__},
             {"what": "levels, states", "value": f"{model.num_layers}, {model.num_states}"},
@@ -136,7 +136,7 @@ def _show(screen: Screen, model: Any, dataset: Any, target: list[str], output: P
             {"what": "saved in", "value": str(output)},
         ]
     )
-    screen.result(
+    console.result(
         {
             "model": str(output),
             "kind": type(model).__name__,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import Screen
+from gspn.cli.console import Console
 
 if TYPE_CHECKING:
     from gspn.graphs import GraphDataset
@@ -59,7 +59,7 @@ def impute(
 
     Example: gspn impute nodes.csv edges.csv -o done.csv
     """
-    screen = printing.screen()
+    console = printing.console()
     from gspn.cli.inputs import Wanted, read_tables
     from gspn.cli.outputs import check_file, check_folder, records, write_table
     from gspn.cli.outputs import save_model as save
@@ -84,8 +84,8 @@ def impute(
     assert graphs.nodes is not None
     selection = None
     if fitted is None:
-        show_graphs(screen, graphs.dataset, said=kinds)
-        fitted, selection = _trained(screen, graphs.dataset, effort, sizes, seed)
+        show_graphs(console, graphs.dataset, said=kinds)
+        fitted, selection = _trained(console, graphs.dataset, effort, sizes, seed)
     completed, spread = complete(
         fitted,
         replace(graphs.nodes, frame=graphs.nodes.with_whole_numbers()),
@@ -105,11 +105,11 @@ def impute(
         write_table(table, output)
     elif not printing.as_json:
         typer.echo(table.to_csv(index=False, lineterminator="\n"), nl=False)
-    show = screen.table if output is not None else screen.note_table
+    show = console.table if output is not None else console.note_table
     show(summary)
     if output is not None:
-        screen.say(f"{len(spread):,} gaps filled in {len(table):,} rows: {output}")
-    screen.result(
+        console.say(f"{len(spread):,} gaps filled in {len(table):,} rows: {output}")
+    console.result(
         {"rows": len(table), "filled": len(spread), "attributes": summary, "output": output and str(output),
          "selection": selection, "model": save_model and str(save_model)}
         | ({} if output else {"table": records(table)})
@@ -117,7 +117,7 @@ def impute(
 
 
 def _trained(
-    screen: Screen, dataset: GraphDataset, effort: Any, sizes: dict[str, int | None], seed: int
+    console: Console, dataset: GraphDataset, effort: Any, sizes: dict[str, int | None], seed: int
 ) -> tuple[GSPN | Stack, dict[str, Any] | None]:
     """What the policy chooses, or one model where something is said about its size; and what there is to say of it."""
     import time
@@ -127,12 +127,12 @@ def _trained(
     from gspn.policy import model_for
 
     if not _says_one(sizes):
-        selection, told = choose(dataset, effort or "normal", seed, screen)
+        selection, told = choose(dataset, effort or "normal", seed, console)
         return selection.stack, told
     start = time.perf_counter()
     model = model_for(dataset, **sizes, seed=seed)
-    of_columns = train(model, dataset, screen)
-    show_training(screen, model, time.perf_counter() - start, of_columns)
+    of_columns = train(model, dataset, console)
+    show_training(console, model, time.perf_counter() - start, of_columns)
     return model, None
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from gspn.cli.screen import Screen
+from gspn.cli.console import Console
 
 _COLUMNS, _TRAINING = "Tables and files", "Training"
 
@@ -96,8 +96,8 @@ class Printing:
     as_json: AsJson = False
     quiet: Quiet = False
 
-    def screen(self) -> Screen:
-        return Screen(as_json=self.as_json, quiet=self.quiet)
+    def console(self) -> Console:
+        return Console(as_json=self.as_json, quiet=self.quiet)
 
 
 def bundled(command: Callable[..., None]) -> Callable[..., None]:

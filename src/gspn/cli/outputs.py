@@ -12,8 +12,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gspn.cli.console import plain
 from gspn.cli.reading import KEPT
-from gspn.cli.screen import plain
 from gspn.errors import InputError
 
 if TYPE_CHECKING:

@@ -34,14 +34,14 @@ def predict(
 
     Example: gspn predict new.smi -m logp-model -o predicted.csv
     """
-    screen = printing.screen()
+    console = printing.console()
     from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
     from gspn.errors import InputError
 
     check_file(output, force)
     fitted, graphs = model_and_graphs(
-        model, source, edges, forms, labels_file=targets, predicts=True, progress=screen.progress
+        model, source, edges, forms, labels_file=targets, predicts=True, progress=console.progress
     )
     if not hasattr(fitted, "predictive"):
         raise InputError(f"{model} was trained without a target; gspn fit --target makes a model that predicts")
@@ -50,10 +50,10 @@ def predict(
     score = None if graphs.dataset.y is None else predictor.score(graphs.dataset)
     if output is not None:
         write_table(table, output)
-    screen.table(records(table), hint="" if output else "-o FILE writes all")
+    console.table(records(table), hint="" if output else "-o FILE writes all")
     judged = "" if score is None else f", {_score_name(fitted)} {score:.4f}"
-    screen.say(f"{len(table):,} predictions{judged}{f': {output}' if output else ''}")
-    screen.result(
+    console.say(f"{len(table):,} predictions{judged}{f': {output}' if output else ''}")
+    console.result(
         {"rows": len(table), "score": score, "score_name": _score_name(fitted), "output": output and str(output)}
         | ({} if output else {"table": records(table)})
     )
@@ -94,9 +94,9 @@ def _columns(name: str, answers: list[Any]) -> dict[str, Any]:
     """The columns of one target, from one batch of distributions or one a graph."""
     import torch
 
-    from gspn.circuits.distributions import Table
+    from gspn.circuits.distributions import CategoricalDistribution
 
-    if isinstance(answers[0], Table):
+    if isinstance(answers[0], CategoricalDistribution):
         codes = torch.cat([answer.mode for answer in answers]).double()
         probs = torch.cat([answer.probs for answer in answers])
         values = answers[0].attribute.decode(codes)

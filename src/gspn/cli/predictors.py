@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gspn.cli.screen import Screen
+    from gspn.cli.console import Console
     from gspn.graph_level.predicting import GraphPredictor
     from gspn.graphs import GraphDataset
 
@@ -26,22 +26,22 @@ def predicts_graphs(dataset: GraphDataset) -> bool:
 
 
 def fit_predictor(
-    dataset: GraphDataset, screen: Screen, checkpoint: Path | None, said: Mapping[str, Any]
+    dataset: GraphDataset, console: Console, checkpoint: Path | None, said: Mapping[str, Any]
 ) -> GraphPredictor:
     """The predictor, and what was tried, in words, while people wait."""
     from gspn.graph_level.predicting import learned_features, predictor_for
 
     assert dataset.target is not None
     start = time.perf_counter()
-    features = learned_features(dataset, checkpoint=checkpoint, progress=screen.progress, **said)
+    features = learned_features(dataset, checkpoint=checkpoint, progress=console.progress, **said)
     history = features.model.history_
-    screen.note(f"trained without labels: {len(history)} epochs in {time.perf_counter() - start:.0f} s")
+    console.note(f"trained without labels: {len(history)} epochs in {time.perf_counter() - start:.0f} s")
     start = time.perf_counter()
     predictor = predictor_for(dataset.schema, dataset.target, features=features, seed=said["seed"])
     assert predictor is not None
-    predictor.fit(dataset, progress=screen.progress)
+    predictor.fit(dataset, progress=console.progress)
     tried = sorted(predictor.tried_, key=lambda one: one["loss"])
-    screen.note_table(
+    console.note_table(
         [{name: one[name] for name in ("target", "head", "settings", "loss", "score")} for one in tried[:_SHOWN]],
         f"heads on {predictor.features_.n_features_out_} features, judged on graphs not learned from, "
         f"the best {min(len(tried), _SHOWN)} of {len(tried)} ({time.perf_counter() - start:.0f} s):",
@@ -50,12 +50,12 @@ def fit_predictor(
 
 
 def show_predictor(
-    screen: Screen, predictor: GraphPredictor, dataset: GraphDataset, target: list[str], output: Path
+    console: Console, predictor: GraphPredictor, dataset: GraphDataset, target: list[str], output: Path
 ) -> None:
     """What was trained and where it is, for people and for machines."""
     (model,) = predictor.features_.learned_.models
     heads = [", ".join(part.family for part in head.parts) or "constant" for head in predictor.chosen_.heads]
-    screen.table(
+    console.table(
         [
             {"what": "model", "value": type(predictor).__name__},
             {"what": "levels, states", "value": f"{model.num_layers}, {model.num_states}"},
@@ -66,7 +66,7 @@ def show_predictor(
             {"what": "saved in", "value": str(output)},
         ]
     )
-    screen.result(
+    console.result(
         {
             "model": str(output),
             "kind": type(predictor).__name__,

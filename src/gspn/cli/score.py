@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import MOST_ROWS
+from gspn.cli.console import MOST_ROWS
 
 
 @options.bundled
@@ -38,7 +38,7 @@ def score(
 
     Example: gspn score nodes.csv edges.csv -m model --entries -o scores.csv
     """
-    screen = printing.screen()
+    console = printing.console()
     from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
     from gspn.errors import InputError
@@ -48,16 +48,16 @@ def score(
     if entries and level == "graph":
         raise InputError("--entries are those of vertices; leave out --level graph")
     check_file(output, force)
-    fitted, graphs = model_and_graphs(model, source, edges, forms, progress=screen.progress)
+    fitted, graphs = model_and_graphs(model, source, edges, forms, progress=console.progress)
     table = _scores(fitted, graphs.dataset, level, entries, not pseudo)
     if "rank" not in table.columns:
-        screen.note("there are no ranks: the model kept no scores of its training data")
+        console.note("there are no ranks: the model kept no scores of its training data")
     if output is not None:
         write_table(table, output)
-    screen.table(_most_unusual(table, fitted.schema.names if entries else ()), title="the most unusual first")
+    console.table(_most_unusual(table, fitted.schema.names if entries else ()), title="the most unusual first")
     mean = table["score"].mean()
-    screen.say(f"{len(table):,} rows, {mean:.4f} nats per entry on average{f': {output}' if output else ''}")
-    screen.result(
+    console.say(f"{len(table):,} rows, {mean:.4f} nats per entry on average{f': {output}' if output else ''}")
+    console.result(
         {"rows": len(table), "level": level, "mean_score": mean, "output": output and str(output)}
         | ({} if output else {"table": records(table)})
     )

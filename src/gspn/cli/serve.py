@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import Screen
+from gspn.cli.console import Console
 
 
 def serve(
@@ -26,7 +26,7 @@ def serve(
     quiet: options.Quiet = False,
 ) -> None:
     """Serve the what-if page: edit a molecule or a graph and see what becomes more and less likely. Ctrl-C ends it."""
-    Screen(quiet=quiet)
+    Console(quiet=quiet)
     from gspn.errors import InputError, MissingExtraError
 
     if model is not None and not (model / "model.json").is_file():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from gspn.cli.screen import Screen
+    from gspn.cli.console import Console
     from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
     from gspn.policy import HeldOutEntries
@@ -26,11 +26,11 @@ _DIGITS, _REACH = 5, 3
 _MOST_NAMED = 5
 
 
-def train(model: GSPN, dataset: GraphDataset, screen: Screen, checkpoint: Path | None = None) -> float | None:
+def train(model: GSPN, dataset: GraphDataset, console: Console, checkpoint: Path | None = None) -> float | None:
     """Fit by the policy; where entries are held out, gives what they would cost if every column stood by itself."""
     from gspn import policy
 
-    policy.fit(model, dataset, checkpoint=checkpoint, progress=screen.progress)
+    policy.fit(model, dataset, checkpoint=checkpoint, progress=console.progress)
     _, held_out = policy.hold_out(model, dataset)
     return loss_of_columns(held_out, model.seed) if isinstance(held_out, policy.HeldOutEntries) else None
 
@@ -42,7 +42,7 @@ def loss_of_columns(held_out: HeldOutEntries, seed: int) -> float:
     return held_out(columns_alone(held_out.training, seed))["validation"]
 
 
-def show_graphs(screen: Screen, dataset: GraphDataset, said: Collection[str] | None = None) -> None:
+def show_graphs(console: Console, dataset: GraphDataset, said: Collection[str] | None = None) -> None:
     """What was read: how much of it, and the attributes with their kinds.
 
     `said` names those of which a user has said the kind, where the others' are guessed from a table.
@@ -52,10 +52,10 @@ def show_graphs(screen: Screen, dataset: GraphDataset, said: Collection[str] | N
     entries = dataset.entries()
     missing = torch.isnan(entries).sum(0).tolist()
     graphs, vertices, edges = len(dataset), len(entries), int(dataset.num_edges_per_graph().sum())
-    screen.note(f"{graphs:,} {'graph' if graphs == 1 else 'graphs'}, {vertices:,} vertices, {edges:,} edges")
+    console.note(f"{graphs:,} {'graph' if graphs == 1 else 'graphs'}, {vertices:,} vertices, {edges:,} edges")
     if dataset.edge_types:
-        screen.note(f"edge types: {', '.join(map(str, dataset.edge_types))}")
-    screen.note_table(
+        console.note(f"edge types: {', '.join(map(str, dataset.edge_types))}")
+    console.note_table(
         [
             {
                 "attribute": attribute.name,
@@ -68,12 +68,12 @@ def show_graphs(screen: Screen, dataset: GraphDataset, said: Collection[str] | N
     )
     for attribute, count in zip(dataset.schema, missing, strict=True):
         if attribute.kind == "categorical" and len(attribute.categories) > max(20, (vertices - count) // 2):  # type: ignore[union-attr]
-            screen.note(f"warning: nearly every value of {attribute.name!r} is different; --ignore it if it is a name")
+            console.note(f"warning: nearly every value of {attribute.name!r} is different; --ignore it if it is a name")
     if said is not None:
-        _show_guesses(screen, dataset, said)
+        _show_guesses(console, dataset, said)
 
 
-def _show_guesses(screen: Screen, dataset: GraphDataset, said: Collection[str]) -> None:
+def _show_guesses(console: Console, dataset: GraphDataset, said: Collection[str]) -> None:
     """Whole numbers may be amounts or names; where they are few, one cannot tell."""
     for attribute, column in zip(dataset.schema, dataset.entries().T, strict=True):
         if attribute.name in said:
@@ -87,7 +87,7 @@ def _show_guesses(screen: Screen, dataset: GraphDataset, said: Collection[str]) 
             taken, other, kind = "categories", "amounts", "continuous"
         else:
             continue
-        screen.note(
+        console.note(
             f"the whole numbers of {attribute.name!r} are taken for {taken}; if they are {other}: "
             f"--types {attribute.name}={kind}"
         )
@@ -98,13 +98,13 @@ def _show_guesses(screen: Screen, dataset: GraphDataset, said: Collection[str]) 
     ]
     codes = [name for name, values in numbers if _are_codes(values)]
     if codes:
-        screen.note(
+        console.note(
             f"{_listed(codes)}: whole numbers of equally many digits, taken for amounts. If they are codes, such as "
             f"postcodes: --types {codes[0]}=categorical, or --ignore {codes[0]} where nearly each is different"
         )
     counters = [name for name, values in numbers if _is_counter(values)]
     if counters:
-        screen.note(f"{_listed(counters)}: looks like the number of a row; if so: --ignore {counters[0]}")
+        console.note(f"{_listed(counters)}: looks like the number of a row; if so: --ignore {counters[0]}")
 
 
 def _are_codes(values: Tensor) -> bool:
@@ -127,21 +127,21 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
-def show_training(screen: Screen, model: Any, seconds: float, of_columns: float | None = None) -> None:
+def show_training(console: Console, model: Any, seconds: float, of_columns: float | None = None) -> None:
     """How training went, in a line; beside the loss on held-out entries that of columns by themselves."""
     history = model.history_
     if not history:  # labels that are evidence have a leaf that is learned by itself
         outcome = model.label_outcome_
         of_frequencies = f" ({outcome.of_frequencies:.4f} if one knew frequencies alone)"
-        screen.note(f"learned in {seconds:.0f} s; {outcome.loss:.4f} nats a held-out label{of_frequencies}")
+        console.note(f"learned in {seconds:.0f} s; {outcome.loss:.4f} nats a held-out label{of_frequencies}")
         return
     last = min((epoch for epoch in history if "validation" in epoch), key=_validation, default=history[-1])
     judged = f", {last['validation']:.4f} on what was held out" if "validation" in last else ""
     judged += "" if of_columns is None else f" ({of_columns:.4f} if every column stood by itself)"
     sizes = f"{model.num_layers} levels, {model.num_states} states"
-    screen.note(f"trained {sizes}: {len(history)} epochs in {seconds:.0f} s, loss {last['train']:.4f}{judged}")
+    console.note(f"trained {sizes}: {len(history)} epochs in {seconds:.0f} s, loss {last['train']:.4f}{judged}")
     if of_columns is not None and last["validation"] >= of_columns:
-        screen.note(
+        console.note(
             "warning: held-out entries are filled no better than by every column's mean or commonest value; there may "
             "be too few rows, or --types or --states may help"
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gspn.cli import options
-from gspn.cli.screen import Screen
+from gspn.cli.console import Console
 
 if TYPE_CHECKING:
     from gspn.cli.changes import Changes
@@ -64,7 +64,7 @@ def what_if(
 
     Example: gspn what-if smiles:CCCl -m drugs-model --set 2:element=O -o change.svg
     """
-    screen = printing.screen()
+    console = printing.console()
     from gspn.cli.changes import choose_graph, read_changes
     from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file
@@ -75,20 +75,22 @@ def what_if(
         raise InputError("say what to change with --set, --add-edge, --remove-edge, or --all ATTRIBUTE for every value")
     if all_ is not None and output is not None and output.suffix.lower() == ".svg":
         raise InputError("--all gives a table, not a picture; write it as .csv")
-    fitted, graphs = model_and_graphs(model, source, edges, forms, progress=screen.progress)
+    fitted, graphs = model_and_graphs(model, source, edges, forms, progress=console.progress)
     chosen = choose_graph(graphs, which)
     if all_ is not None:
-        _every_replacement(screen, fitted, chosen, all_, not pseudo, impossible, output)
+        _every_replacement(console, fitted, chosen, all_, not pseudo, impossible, output)
         return
     changes = read_changes(chosen, set_ or (), add_edge or (), remove_edge or ())
     found = fitted.what_if(
         chosen.dataset[0], changes.entries, changes.added, changes.removed, leave_one_out=not pseudo,
         directed=True if chosen.reading.directed else None,
     )  # fmt: skip
-    _show_change(screen, fitted, chosen, changes, found, output)
+    _show_change(console, fitted, chosen, changes, found, output)
 
 
-def _show_change(screen: Screen, model: Any, chosen: Graphs, changes: Changes, found: Any, output: Path | None) -> None:
+def _show_change(
+    console: Console, model: Any, chosen: Graphs, changes: Changes, found: Any, output: Path | None
+) -> None:
     from gspn.cli.changes import vertex_names
     from gspn.cli.outputs import write_file
 
@@ -110,19 +112,19 @@ def _show_change(screen: Screen, model: Any, chosen: Graphs, changes: Changes, f
     elif output is not None:
         _write(rows, output)
     strongest = sorted(rows, key=lambda row: -abs(row["change"]))
-    screen.table(strongest, title="log-likelihood of vertices in nats, the largest changes first")
-    screen.say(f"change of the whole graph: {total:+.4f} nats{f'; written to {output}' if output else ''}")
+    console.table(strongest, title="log-likelihood of vertices in nats, the largest changes first")
+    console.say(f"change of the whole graph: {total:+.4f} nats{f'; written to {output}' if output else ''}")
     follows = [
         {"vertex": names[v], "attribute": name, "value": value}
         for v, values in sorted(found.derived.items())
         for name, value in values.items()
     ]
     if follows and found.problem is None:
-        screen.say(f"{len(follows)} entries that follow from the changes were derived anew (hydrogens and the like)")
+        console.say(f"{len(follows)} entries that follow from the changes were derived anew (hydrogens and the like)")
     elif follows:
-        screen.say(f"{len(follows)} entries that follow from the changes are left out: {found.problem}")
+        console.say(f"{len(follows)} entries that follow from the changes are left out: {found.problem}")
     derived = {"derived": follows, "problem": found.problem}
-    screen.result({"total": total, "vertices": rows, **derived, "output": output and str(output)})
+    console.result({"total": total, "vertices": rows, **derived, "output": output and str(output)})
 
 
 def _drawn(model: Any, chosen: Graphs, changes: Changes, found: Any) -> str:
@@ -148,7 +150,7 @@ def _drawn(model: Any, chosen: Graphs, changes: Changes, found: Any) -> str:
 
 
 def _every_replacement(
-    screen: Screen,
+    console: Console,
     model: Any,
     chosen: Graphs,
     attribute: str,
@@ -162,25 +164,25 @@ def _every_replacement(
     kind = model.schema[attribute]
     if not isinstance(kind, Categorical | Binary):
         raise InputError(f"--all is for categories and binary attributes; {attribute!r} is {kind.kind}")
-    rows = _replacements(screen, model, chosen, kind, leave_one_out)
+    rows = _replacements(console, model, chosen, kind, leave_one_out)
     forbidden = sum("problem" in row for row in rows)
     if not impossible:
         rows = [row for row in rows if "problem" not in row]
     if output is not None:
         _write(rows, output)
     rows.sort(key=lambda row: -row["change"])
-    screen.table(
+    console.table(
         rows, title=f"other values of {attribute}, by the change of the whole graph in nats",
         hint="" if output else "-o FILE writes all",
     )  # fmt: skip
     if forbidden and not impossible:
-        screen.say(f"{forbidden} replacements that valences forbid are left out; --impossible shows them")
+        console.say(f"{forbidden} replacements that valences forbid are left out; --impossible shows them")
     if output is not None:
-        screen.say(f"written to {output}")
-    screen.result({"attribute": attribute, "replacements": rows, "output": output and str(output)})
+        console.say(f"written to {output}")
+    console.result({"attribute": attribute, "replacements": rows, "output": output and str(output)})
 
 
-def _replacements(screen: Screen, model: Any, chosen: Graphs, kind: Any, leave_one_out: bool) -> list[dict[str, Any]]:
+def _replacements(console: Console, model: Any, chosen: Graphs, kind: Any, leave_one_out: bool) -> list[dict[str, Any]]:
     """A row for every other value of every vertex; of molecules with what follows, or why it cannot be."""
     from gspn.cli.changes import vertex_names
     from gspn.convert.derived import decides_others
@@ -196,7 +198,7 @@ def _replacements(screen: Screen, model: Any, chosen: Graphs, kind: Any, leave_o
     from tqdm import tqdm
 
     # A change of an element takes its hydrogens and all that follows with it, so every molecule is asked by itself.
-    asked = tqdm(zip(rows, places, strict=True), "replace", len(rows), leave=False, disable=not screen.progress)
+    asked = tqdm(zip(rows, places, strict=True), "replace", len(rows), leave=False, disable=not console.progress)
     for row, (v, k) in asked:
         found = model.what_if(graph, {v: {kind.name: values[k]}}, leave_one_out=leave_one_out)
         row["change"] = found.total.item()

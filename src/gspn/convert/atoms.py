@@ -181,7 +181,7 @@ def convert_chunk(recipe: Recipe, texts: Sequence[object]) -> Chunk:
     bond_columns: list[list[Any]] = [[], [], []]
     ask_bonds = [(column.extend, ask) for column, ask in zip(bond_columns, _OF_BOND, strict=True)]
     num_atoms, num_bonds, rejected = [], [], []
-    read = _Reader(Chem, recipe)
+    read = _MoleculeReader(Chem, recipe)
     with rdBase.BlockLogs():  # what RDKit has to say about a molecule that it refuses is in the reason
         for position, text in enumerate(texts):
             try:
@@ -261,7 +261,7 @@ def _look_up(numbers: NDArray[np.int64], keys: Mapping[int, Any], categories: Se
     return table[np.clip(numbers, low - 1, high + 1) - low + 1]
 
 
-class _Reader:
+class _MoleculeReader:
     """From text to an RDKit molecule, or to a ValueError that says why not."""
 
     def __init__(self, Chem: Any, recipe: Recipe) -> None:

@@ -27,7 +27,7 @@ _SMILES_LINE = re.compile(r"(?P<smiles>\S+(?:\s+\|[^|]*\|)?)\s*(?P<name>.*)")
 
 
 @dataclass(frozen=True)
-class Records:
+class MoleculeRecords:
     """What a source says of its molecules, one entry a molecule; nothing is checked or left out yet."""
 
     texts: Sequence[object]
@@ -46,7 +46,7 @@ class Records:
         return f"{self.place(row)}: {shorten(text.partition(chr(10))[0] if isinstance(text, str) else text)}"
 
 
-def read_smiles_source(source: Any, smiles: str, wanted: Sequence[str]) -> Records:
+def read_smiles_source(source: Any, smiles: str, wanted: Sequence[str]) -> MoleculeRecords:
     """SMILES from a list, a Series, a DataFrame or a file; `wanted` are the other columns to keep."""
     if isinstance(source, (str, Path)):
         path = Path(source)
@@ -64,15 +64,15 @@ def read_smiles_source(source: Any, smiles: str, wanted: Sequence[str]) -> Recor
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):
         _refuse_unknown("the table", list(source.columns), [smiles, *wanted])
         columns = {name: source[name] for name in wanted}
-        return Records(source[smiles].tolist(), "row {}".format, columns=columns, has_columns=True)
+        return MoleculeRecords(source[smiles].tolist(), "row {}".format, columns=columns, has_columns=True)
     if isinstance(source, (bytes, Mapping, Set)) or not isinstance(source, Iterable):
         raise InputError(
             f"SMILES are given as a list, a Series, a DataFrame or the path of a file, got {type(source).__name__}"
         )
-    return Records(source.tolist() if hasattr(source, "tolist") else list(source), "row {}".format)
+    return MoleculeRecords(source.tolist() if hasattr(source, "tolist") else list(source), "row {}".format)
 
 
-def read_sdf(path: str | Path, wanted: Sequence[str]) -> Records:
+def read_sdf(path: str | Path, wanted: Sequence[str]) -> MoleculeRecords:
     """Mol blocks of an SD file, their titles as names, and the wanted SD properties; one that is absent is ""."""
     if not isinstance(path, (str, Path)):
         raise InputError(f"an SD file is given by its path, got {type(path).__name__}")
@@ -100,10 +100,10 @@ def read_sdf(path: str | Path, wanted: Sequence[str]) -> Records:
         return f"{path.name}, record {row + 1} (line {first_lines[row]})"
 
     names = titles if any(titles) else None
-    return Records(blocks, place, names, columns, raw=True, has_columns=True)
+    return MoleculeRecords(blocks, place, names, columns, raw=True, has_columns=True)
 
 
-def _read_lines(path: Path) -> Records:
+def _read_lines(path: Path) -> MoleculeRecords:
     texts: list[str] = []
     names: list[str] = []
     numbers: list[int] = []
@@ -115,10 +115,10 @@ def _read_lines(path: Path) -> Records:
             texts.append(found["smiles"])
             names.append(found["name"])
             numbers.append(number)
-    return Records(texts, _line_of(path, numbers), names if any(names) else None)
+    return MoleculeRecords(texts, _line_of(path, numbers), names if any(names) else None)
 
 
-def _read_table(path: Path, delimiter: str, smiles: str, wanted: Sequence[str]) -> Records:
+def _read_table(path: Path, delimiter: str, smiles: str, wanted: Sequence[str]) -> MoleculeRecords:
     with _opened(path) as handle:
         reader = csv.reader(handle, delimiter=delimiter)
         heading = next(reader, [])
@@ -137,7 +137,7 @@ def _read_table(path: Path, delimiter: str, smiles: str, wanted: Sequence[str]) 
                 column.append(row[place])
             numbers.append(reader.line_num)
     texts = [text.strip() for text in cells[smiles]]
-    return Records(texts, _line_of(path, numbers), columns=cells, raw=True, has_columns=True)
+    return MoleculeRecords(texts, _line_of(path, numbers), columns=cells, raw=True, has_columns=True)
 
 
 def _split_records(handle: TextIO) -> Iterator[tuple[int, list[str]]]:

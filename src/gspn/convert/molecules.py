@@ -33,7 +33,7 @@ from gspn.convert.atoms import (
     convert_chunk,
     import_rdkit,
 )
-from gspn.convert.molecule_files import Records, read_sdf, read_smiles_source
+from gspn.convert.molecule_files import MoleculeRecords, read_sdf, read_smiles_source
 from gspn.convert.values import encode_target, pointer
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
@@ -136,7 +136,7 @@ def _recipe(
 
 
 def _convert(
-    records: Records,
+    records: MoleculeRecords,
     recipe: Recipe,
     y: Any,
     target: Attribute | Schema | None,
@@ -177,7 +177,7 @@ def _convert(
 
 
 def _read_molecules(
-    records: Records, recipe: Recipe, on_error: str, processes: int, progress: bool
+    records: MoleculeRecords, recipe: Recipe, on_error: str, processes: int, progress: bool
 ) -> tuple[list[Chunk], dict[int, str]]:
     """All molecules in order, and for the rows that are none the reason."""
     starts = range(0, len(records.texts), _CHUNK)
@@ -251,7 +251,7 @@ def _is_names(y: Any) -> bool:
 
 
 def _read_targets(
-    y: Any, target: Attribute | Schema | None, records: Records
+    y: Any, target: Attribute | Schema | None, records: MoleculeRecords
 ) -> tuple[NDArray[np.float64] | None, Attribute | Schema | None]:
     """y [n] or [n, T] over all rows of the source, and what it means."""
     if y is None:
@@ -265,7 +265,7 @@ def _read_targets(
     return encode_target(columns, target, single, "the molecules", records.place)
 
 
-def _target_columns(y: Any, target: Attribute | Schema | None, records: Records) -> tuple[dict[str, Any], bool]:
+def _target_columns(y: Any, target: Attribute | Schema | None, records: MoleculeRecords) -> tuple[dict[str, Any], bool]:
     """The values of every target by name, and whether there is just one, which is no table."""
     if isinstance(y, str) or (_is_names(y) and records.has_columns):
         if not records.has_columns:
@@ -286,7 +286,7 @@ def _target_columns(y: Any, target: Attribute | Schema | None, records: Records)
     return dict(zip(names, values.T, strict=True)), False
 
 
-def _read_names(names: str | Sequence[Any] | None, records: Records) -> NDArray[Any] | None:
+def _read_names(names: str | Sequence[Any] | None, records: MoleculeRecords) -> NDArray[Any] | None:
     """Names over all rows as an array of fixed width; an empty one where there is none."""
     if isinstance(names, str) and not records.has_columns:
         raise InputError(f"names={names!r} names a column, but the source has none; give the values")

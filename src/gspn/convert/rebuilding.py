@@ -20,7 +20,7 @@ from gspn.errors import InputError
 def rebuild_molecule(graph: Data, schema: Schema) -> Any:
     """An RDKit molecule; where valences or aromaticity make no sense to RDKit, one with rings known and no more."""
     Chem = import_rdkit()
-    columns = _Columns(graph, schema)
+    columns = _AtomColumns(graph, schema)
     name = next((name for name in ELEMENT if name in schema.names), None)
     if name is None:
         raise InputError(f"the schema has no attribute {' or '.join(map(repr, ELEMENT))}: it describes no molecules")
@@ -57,7 +57,7 @@ def rebuild_molecule(graph: Data, schema: Schema) -> Any:
     return molecule
 
 
-class _Columns:
+class _AtomColumns:
     """The attributes of a graph's atoms, None where one is missing or unknown."""
 
     def __init__(self, graph: Data, schema: Schema) -> None:

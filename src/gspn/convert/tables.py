@@ -123,7 +123,7 @@ def from_tables(
 
 
 @dataclass(frozen=True, eq=False)
-class _Edges:
+class _EdgeRows:
     """Stored edges, one a direction, between rows of nodes."""
 
     source: NDArray[np.int64]
@@ -144,10 +144,10 @@ class _Layout:
     directed: bool | str
     parallel: bool
 
-    def empty(self) -> _Edges:
+    def empty(self) -> _EdgeRows:
         nothing = np.zeros(0, dtype=np.int64)
         names = None if self.edge_types is None else tuple(self.edge_types)
-        return _Edges(nothing, nothing, None if self.edge_type is None else nothing, names)
+        return _EdgeRows(nothing, nothing, None if self.edge_type is None else nothing, names)
 
     def read(self, edges: Any, vertices: Vertices, ignored: Sequence[str]) -> Table:
         edges = edges_as_table(
@@ -170,7 +170,7 @@ class _Layout:
             )
         return table
 
-    def edges(self, table: Table, vertices: Vertices) -> _Edges:
+    def edges(self, table: Table, vertices: Vertices) -> _EdgeRows:
         group = None
         if self.graph is not None and self.graph in table.frame.columns:
             group = _find_graphs(table, self.graph, vertices)
@@ -186,7 +186,7 @@ class _Layout:
         edge_type = None if codes is None else codes[row]
         if not self.parallel:
             self._refuse_repeat(table, vertices, directed, source, target, row, edge_type)
-        return _Edges(source, target, edge_type, names)
+        return _EdgeRows(source, target, edge_type, names)
 
     def _ends(
         self, table: Table, vertices: Vertices, role: str, name: str, group: NDArray[np.int64] | None

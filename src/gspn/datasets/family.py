@@ -13,7 +13,7 @@ from gspn.graphs.dataset import GraphDataset
 
 
 @dataclass(frozen=True)
-class Source:
+class RawSource:
     """One thing to read: the first of some alternatives that can be had."""
 
     alternatives: tuple[RawFile, ...]
@@ -23,7 +23,7 @@ class Source:
     """if the alternative found is a folder, the files of it that are read"""
 
 
-Sources = Mapping[str, Source]
+Sources = Mapping[str, RawSource]
 Found = Mapping[str, Path | None]
 
 

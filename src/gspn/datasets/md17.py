@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gspn.attributes import Attribute, Categorical, Continuous, Schema
 from gspn.convert.values import pointer
 from gspn.datasets.archives import Files
-from gspn.datasets.family import Family, Found, Source, Sources, check_choice, check_limit
+from gspn.datasets.family import Family, Found, RawSource, Sources, check_choice, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
@@ -50,7 +50,7 @@ def _options(*, attributes: str = "both", limit: int | None = None) -> dict[str,
 
 
 def _sources(name: str) -> Sources:
-    return {"frames": Source((RawFile(f"md17/{name}.npz", f"{SITE}/{FILES[name]}"),))}
+    return {"frames": RawSource((RawFile(f"md17/{name}.npz", f"{SITE}/{FILES[name]}"),))}
 
 
 def _read(name: str, found: Found, options: dict[str, Any], progress: bool) -> GraphDataset:

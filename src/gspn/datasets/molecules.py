@@ -28,7 +28,7 @@ from gspn.convert.atoms import choose_features
 from gspn.convert.molecules import from_smiles
 from gspn.datasets.archives import open_plain
 from gspn.datasets.assembly import Target
-from gspn.datasets.family import Family, Found, Source, Sources, check_choice, check_limit
+from gspn.datasets.family import Family, Found, RawSource, Sources, check_choice, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
@@ -41,7 +41,7 @@ NO_TARGETS = (SMILES, NUMBER)
 
 
 @dataclass(frozen=True)
-class Table:
+class MoleculeTable:
     """A CSV file: where it is, and its targets by column; without any, all columns that are not known otherwise."""
 
     path: str = ""
@@ -52,9 +52,9 @@ class Table:
 
 
 TABLES = {
-    "MUV": Table("molecules/muv.csv.gz", "muv.csv.gz", duplicates="merge"),
-    "Tox21": Table("molecules/tox21.csv.gz", "tox21.csv.gz", duplicates="merge"),
-    "ESOL": Table(
+    "MUV": MoleculeTable("molecules/muv.csv.gz", "muv.csv.gz", duplicates="merge"),
+    "Tox21": MoleculeTable("molecules/tox21.csv.gz", "tox21.csv.gz", duplicates="merge"),
+    "ESOL": MoleculeTable(
         "molecules/esol.csv",
         "delaney-processed.csv",
         {"measured log solubility in mols per litre": Continuous("log_solubility")},
@@ -78,7 +78,7 @@ def _options(
 def _sources(name: str) -> Sources:
     table = TABLES[name]
     other = table.path.removesuffix(".gz") if table.path.endswith(".gz") else f"{table.path}.gz"
-    return {"table": Source((RawFile(table.path, f"{SITE}/{table.published}"), RawFile(other)))}
+    return {"table": RawSource((RawFile(table.path, f"{SITE}/{table.published}"), RawFile(other)))}
 
 
 def _read(name: str, found: Found, options: dict[str, Any], progress: bool) -> GraphDataset:
@@ -92,7 +92,7 @@ FAMILY = Family(version=1, options=_options, sources=_sources, read=_read)
 
 def read_table(
     path: Path,
-    table: Table,
+    table: MoleculeTable,
     *,
     features: str | Sequence[str] = "ogb",
     duplicates: str | None = None,

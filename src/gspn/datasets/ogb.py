@@ -23,7 +23,7 @@ from gspn.convert.values import pointer
 from gspn.datasets import molecules
 from gspn.datasets.archives import Files
 from gspn.datasets.assembly import Target, from_sizes
-from gspn.datasets.family import Family, Found, Source, Sources, check_limit
+from gspn.datasets.family import Family, Found, RawSource, Sources, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, read_integers
 from gspn.errors import InputError
@@ -54,7 +54,7 @@ def _sources(name: str) -> Sources:
         RawFile(f"ogb/{name}.zip", f"{SITE}/{FILES[name]}"),
         RawFile(f"molecules/{name}.csv.gz"),
     )
-    return {"graphs": Source(alternatives, members=_MEMBERS)}
+    return {"graphs": RawSource(alternatives, members=_MEMBERS)}
 
 
 def _read(name: str, found: Found, options: dict[str, Any], progress: bool) -> GraphDataset:
@@ -62,15 +62,15 @@ def _read(name: str, found: Found, options: dict[str, Any], progress: bool) -> G
     assert path is not None
     if path.name.endswith(".csv.gz"):
         logger.warning("%s is made from the SMILES in %s, without the published fold", name, path)
-        return molecules.read_table(path, molecules.Table(), limit=options["limit"], progress=progress)
+        return molecules.read_table(path, molecules.MoleculeTable(), limit=options["limit"], progress=progress)
     with Files(path) as files:
-        return _Reader(files).read(options["limit"])
+        return _OGBReader(files).read(options["limit"])
 
 
 FAMILY = Family(version=1, options=_options, sources=_sources, read=_read)
 
 
-class _Reader:
+class _OGBReader:
     def __init__(self, files: Files) -> None:
         self._files = files
 

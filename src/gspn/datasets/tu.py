@@ -26,7 +26,7 @@ from gspn.attributes import Attribute, Categorical, Continuous, Count, Schema
 from gspn.convert.values import pointer
 from gspn.datasets.archives import Files
 from gspn.datasets.assembly import Target, from_sizes
-from gspn.datasets.family import Family, Found, Source, Sources, check_choice
+from gspn.datasets.family import Family, Found, RawSource, Sources, check_choice
 from gspn.datasets.raw_files import RawFile
 from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, read_integers
 from gspn.datasets.tu_names import PUBLISHED_FOLDS
@@ -54,8 +54,8 @@ def _sources(name: str) -> Sources:
     group = PUBLISHED_FOLDS.get(name)
     folds = RawFile(f"splits/{name}.json", None if group is None else f"{FOLDS}/{group}/{name}_splits.json")
     return {
-        "graphs": Source((RawFile(f"tu/{name}.zip", f"{COLLECTION}/{name}.zip"),)),
-        "folds": Source((RawFile(f"splits/{name}.json.gz"), folds), required=False),
+        "graphs": RawSource((RawFile(f"tu/{name}.zip", f"{COLLECTION}/{name}.zip"),)),
+        "folds": RawSource((RawFile(f"splits/{name}.json.gz"), folds), required=False),
     }
 
 
@@ -64,7 +64,7 @@ def _read(name: str, found: Found, options: dict[str, Any], progress: bool) -> G
     assert path is not None
     with Files(path) as files:
         category = options["degree"] == "category"
-        dataset = _Reader(files, name, path).read(None if category else options["degree"], found["folds"])
+        dataset = _TUReader(files, name, path).read(None if category else options["degree"], found["folds"])
     return with_degree(dataset) if category else dataset
 
 
@@ -72,7 +72,7 @@ FAMILY = Family(version=1, options=_options, sources=_sources, read=_read)
 
 
 @dataclass(frozen=True)
-class _Edges:
+class _TUEdges:
     index: NDArray[np.int32]
     """[2, E] numbered inside each graph, grouped by graph"""
     per_graph: Integers
@@ -83,7 +83,7 @@ class _Edges:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _TUReader:
     files: Files
     name: str
     path: Path
@@ -146,7 +146,7 @@ class _Reader:
             raise InputError(f"{where}: graph {absent + 1} has no vertex, although there is a graph {present[-1] + 1}")
         return graph_of
 
-    def _edges(self, graph_of: Integers, inside: Integers) -> _Edges:
+    def _edges(self, graph_of: Integers, inside: Integers) -> _TUEdges:
         size = len(graph_of)
         where = self._where("A")
         blocks, owners, degree = [], [], np.zeros(size, dtype=np.int64)
@@ -172,9 +172,9 @@ class _Reader:
         index = np.concatenate(blocks, axis=1) if blocks else np.empty((2, 0), dtype=np.int32)
         order = _grouping(owner)
         per_graph = np.bincount(owner, minlength=int(graph_of.max()) + 1)
-        return _Edges(index if order is None else index[:, order], per_graph, order, degree)
+        return _TUEdges(index if order is None else index[:, order], per_graph, order, degree)
 
-    def _edge_types(self, edges: _Edges) -> NDArray[np.int32] | None:
+    def _edge_types(self, edges: _TUEdges) -> NDArray[np.int32] | None:
         if not self._has("edge_labels"):
             return None
         labels = self._integers("edge_labels")

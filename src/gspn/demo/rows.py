@@ -9,7 +9,7 @@ import numpy as np
 from gspn.demo.story import Story
 
 
-class Row(NamedTuple):
+class ReportRow(NamedTuple):
     """One measure; of simple and rival models with their names."""
 
     question: str
@@ -20,15 +20,15 @@ class Row(NamedTuple):
     better: str
 
 
-def rows_of(story: Story) -> list[Row]:
+def rows_of(story: Story) -> list[ReportRow]:
     """All measures, in the order of the story."""
     simple, rival, ours = story.filling.answers.values()
     hidden = f"fill {story.filling.entries:,} hidden entries"
     names = [f" ({name})" for name in ("commonest", "mixture")]
 
-    def filled(measure: str, better: str, write: str, field: str) -> Row:
+    def filled(measure: str, better: str, write: str, field: str) -> ReportRow:
         values = [write.format(getattr(answer, field)) for answer in (simple, rival, ours)]
-        return Row(hidden, measure, values[0] + names[0], values[1] + names[1], values[2], better)
+        return ReportRow(hidden, measure, values[0] + names[0], values[1] + names[1], values[2], better)
 
     labels = story.few_labels
     errors = {name: f"{np.mean(each):.2f} ± {np.std(each):.2f}" for name, each in labels.errors.items()}
@@ -38,7 +38,7 @@ def rows_of(story: Story) -> list[Row]:
         filled("mean error of a partial charge", "lower", "{:.3f}", "charge_error"),
         filled("−log-likelihood, nats an entry", "lower", "{:.3f}", "nats"),
         filled("charges inside 90 % intervals", "90 %", "{:.1%}", "covered"),
-        Row(
+        ReportRow(
             learned,
             measure,
             f"{errors['constant']} (constant)",
@@ -46,5 +46,5 @@ def rows_of(story: Story) -> list[Row]:
             errors["ridge on GSPN"],
             "lower",
         ),
-        Row(learned, measure, "", f"{errors['ridge on attributes']} (ridge on attributes)", "", "lower"),
+        ReportRow(learned, measure, "", f"{errors['ridge on attributes']} (ridge on attributes)", "", "lower"),
     ]

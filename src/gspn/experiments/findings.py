@@ -29,7 +29,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Models against datasets. `better` says which numbers win; None where nothing is compared."""
 
     title: str
@@ -81,7 +81,7 @@ class Findings:
     command: str
     done: int
     planned: int
-    parts: tuple[Table | Chart | Picture, ...]
+    parts: tuple[ResultTable | Chart | Picture, ...]
     notes: tuple[str, ...] = ()
     made_with: Mapping[str, str] | None = None
     """Versions, commit and machine of the records."""

@@ -10,7 +10,7 @@ from gspn.errors import InputError
 from gspn.experiments.records import Record
 from gspn.experiments.runs import Run
 from gspn.experiments.vertices.gaps import gaps
-from gspn.experiments.vertices.methods import Task, method_named
+from gspn.experiments.vertices.methods import VertexTask, method_named
 from gspn.experiments.vertices.scores import judge
 from gspn.experiments.vertices.sets import load, parts
 from gspn.graphs.missing import with_missing
@@ -26,7 +26,7 @@ def label(runs: Sequence[Run], place: Path) -> list[Record]:
     dataset = with_missing(found.dataset, gaps(found, run.asked["mechanism"], run.asked["rate"], run.seed))
     # Labels to be predicted are not given to anyone.
     seen = found.labels.masked_fill(~(train | validation), float("nan"))
-    task = Task(dataset, seen, found.target, train, validation, found.new_graphs)
+    task = VertexTask(dataset, seen, found.target, train, validation, found.new_graphs)
     start = time.perf_counter()
     probs = method_named(run.model)(task, run.seed, **run.settings)
     seconds = {"model": time.perf_counter() - start}

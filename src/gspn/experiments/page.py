@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from gspn.columns import shorten
 from gspn.errors import InputError
-from gspn.experiments.findings import Findings, Number, Table
-from gspn.experiments.marks import (
+from gspn.experiments.findings import Findings, Number, ResultTable
+from gspn.experiments.formatting import (
     Mark,
     caption,
     counted_otherwise,
@@ -69,7 +69,7 @@ def _templates() -> Environment:
 
 def _part(part: Any, number: int) -> dict[str, Any]:
     shown: dict[str, Any] = {"title": part.title, "anchor": f"part-{number}", "notes": notes_of(part)}
-    if not isinstance(part, Table):
+    if not isinstance(part, ResultTable):
         svg = figure_of(part)
         return shown | {"svg": None if svg is None else inline_svg(svg, f"part-{number}-", part.title)}
     marked = marks(part)
@@ -83,7 +83,7 @@ def _part(part: Any, number: int) -> dict[str, Any]:
     }
 
 
-def _cells(table: Table, index: int, marked: Mapping[tuple[int, str], Mark]) -> Iterator[Cell]:
+def _cells(table: ResultTable, index: int, marked: Mapping[tuple[int, str], Mark]) -> Iterator[Cell]:
     row = table.rows[index]
 
     def written(number: Number | None) -> tuple[str, str] | None:

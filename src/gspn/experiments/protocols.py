@@ -29,7 +29,7 @@ Find = Callable[[str], Record | None]
 
 
 @dataclass(frozen=True)
-class Contest:
+class ModelSelection:
     """The configurations of one row in one column and fold, as runs; `runs` of the winner are assessed."""
 
     row: str
@@ -88,7 +88,7 @@ class Contest:
 
 def contests(
     grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[str] | None = None, final: bool = False
-) -> list[Contest]:
+) -> list[ModelSelection]:
     """All contests of an experiment, or those in the named columns and rows; loads the data to know its digest.
 
     Of the yardstick's sets they are those for choosing, or the `final` ones.
@@ -127,11 +127,13 @@ def contests(
                     for settings, head in entry.configurations(column)
                 )
                 runs = grid.protocol.runs if entry.runs is None else entry.runs
-                found.append(Contest(row, column, number, grid.measure, candidates, runs))
+                found.append(ModelSelection(row, column, number, grid.measure, candidates, runs))
     return found
 
 
-def _of_yardstick(grid: Grid, columns: Sequence[str] | None, rows: Sequence[str] | None, final: bool) -> list[Contest]:
+def _of_yardstick(
+    grid: Grid, columns: Sequence[str] | None, rows: Sequence[str] | None, final: bool
+) -> list[ModelSelection]:
     """One contest for every mask and method; the first masks of all sets come before the second ones."""
     for column in columns or ():
         if column not in columns_of(grid, final):
@@ -143,7 +145,7 @@ def _of_yardstick(grid: Grid, columns: Sequence[str] | None, rows: Sequence[str]
         except GSPNError as error:
             _log.warning("%s is skipped: %s", column, error)
     return [
-        Contest(row, column, number, grid.measure, (_imputation(grid, row, column, case, seed, *own),), 0)
+        ModelSelection(row, column, number, grid.measure, (_imputation(grid, row, column, case, seed, *own),), 0)
         for seed in range(grid.asked["seeds"])
         for number, case in enumerate(grid.asked["cases"])
         for column, own in loaded.items()

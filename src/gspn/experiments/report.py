@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, Table
-from gspn.experiments.marks import (
+from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, ResultTable
+from gspn.experiments.formatting import (
     Mark,
     caption,
     counted_otherwise,
@@ -51,9 +51,9 @@ def write_report(findings: Findings, folder: str | Path) -> Path:
     return folder / "report.html"
 
 
-def figure_of(part: Table | Chart | Picture) -> str | None:
+def figure_of(part: ResultTable | Chart | Picture) -> str | None:
     """A chart or picture as SVG text; None of a table, and of a chart in which there is nothing to see yet."""
-    if isinstance(part, Table):
+    if isinstance(part, ResultTable):
         return None
     if isinstance(part, Picture):
         return part.svg
@@ -65,7 +65,7 @@ def is_visible(part: Chart | Picture) -> bool:
     return isinstance(part, Picture) or any(np.isfinite(line.y).any() for line in part.lines)
 
 
-def notes_of(part: Table | Chart | Picture) -> tuple[str, ...]:
+def notes_of(part: ResultTable | Chart | Picture) -> tuple[str, ...]:
     """The notes of a part, and for a chart which of its lines cannot be seen."""
     if not isinstance(part, Chart):
         return part.notes
@@ -98,7 +98,7 @@ def markdown(findings: Findings) -> str:
     blocks += [_plain(note) for note in findings.notes]
     for part, name in zip(findings.parts, figure_names(findings), strict=True):
         blocks.append(f"## {_plain(part.title)}")
-        if isinstance(part, Table):
+        if isinstance(part, ResultTable):
             blocks += _markdown_table(part)
         elif is_visible(part):
             blocks.append(f"![{_plain(part.title)}]({FIGURES}/{name})")
@@ -117,7 +117,7 @@ def _status(findings: Findings) -> str:
     return f"{text[0].upper()}{text[1:]}." if text.startswith("complete") else f"**{text[0].upper()}{text[1:]}.**"
 
 
-def _markdown_table(table: Table) -> Iterator[str]:
+def _markdown_table(table: ResultTable) -> Iterator[str]:
     yield _plain(caption(table)) + "."
     if not table.rows or not table.columns:
         yield "No results yet."
@@ -146,7 +146,7 @@ def _marked(text: str, mark: Mark | None) -> str:
     return f"**{text}**" if mark == "best" else f"<u>{text}</u>" if mark == "second" else text
 
 
-def _key(table: Table, any_marks: bool) -> str:
+def _key(table: ResultTable, any_marks: bool) -> str:
     key = [f"**Bold**: best of ours in its column; <u>underlined</u>: second{unmarked(table)}."] if any_marks else []
     key += [f"In small type: {table.beside}."] if has_published(table) else []
     return " ".join(key)

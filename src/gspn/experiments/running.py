@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gspn.experiments.protocols import Contest
+from gspn.experiments.protocols import ModelSelection
 from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import Piece, Run, pieces_of
 
@@ -57,7 +57,10 @@ class State:
 
 
 def run(
-    contests: Sequence[Contest], records: Records, runner: Runner, show: Callable[[State], None] = lambda state: None
+    contests: Sequence[ModelSelection],
+    records: Records,
+    runner: Runner,
+    show: Callable[[State], None] = lambda state: None,
 ) -> list[Outcome]:
     """Make all runs that are not there yet. Returns the pieces that failed; all others have been made nevertheless."""
     under_way: dict[str, Piece] = {}
@@ -99,7 +102,7 @@ class Survey:
     planned: int
 
 
-def survey(contests: Iterable[Contest], records: Records) -> Survey:
+def survey(contests: Iterable[ModelSelection], records: Records) -> Survey:
     """Final runs are known once their selection is complete; until then they are planned and not yet to be done."""
     find = records.at_once()
     known: dict[str, Run] = {}
@@ -129,7 +132,7 @@ def _git(folder: Path, *words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
 
-def forget_failed(contests: Iterable[Contest], records: Records) -> None:
+def forget_failed(contests: Iterable[ModelSelection], records: Records) -> None:
     """Remove the records of runs whose training failed, so that they are made again."""
     for contest in contests:
         for run in list(contest.known(records.get)):

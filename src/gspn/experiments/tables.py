@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, Row, Table
+from gspn.experiments.findings import Chart, Findings, Line, Number, Picture, ResultTable, Row
 from gspn.experiments.grids import Grid
 from gspn.experiments.measures import MEASURES
-from gspn.experiments.protocols import Contest
+from gspn.experiments.protocols import ModelSelection
 from gspn.experiments.published import PUBLISHED
 from gspn.experiments.records import Record, Records
 from gspn.experiments.running import survey
@@ -21,7 +21,7 @@ from gspn.experiments.yardstick.tables import imputation_parts
 from gspn.plots.molecules import draw_molecules, read_molecule
 
 
-def findings(grid: Grid, contests: Sequence[Contest], records: Records, command: str) -> Findings:
+def findings(grid: Grid, contests: Sequence[ModelSelection], records: Records, command: str) -> Findings:
     """What is known by now; an experiment need not be complete to be looked at."""
     found = {
         run.key: record
@@ -31,7 +31,7 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
     }
     made = list(found.values())
     now = survey(contests, records)
-    parts: list[Table | Chart | Picture] = []
+    parts: list[ResultTable | Chart | Picture] = []
     notes = list(grid.notes)
     if grid.question == "time":
         parts.append(_times(grid, contests, records))
@@ -65,7 +65,7 @@ def findings(grid: Grid, contests: Sequence[Contest], records: Records, command:
     )
 
 
-def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: str) -> Table:
+def _table(grid: Grid, contests: Sequence[ModelSelection], records: Records, measure: str) -> ResultTable:
     shown = MEASURES[measure]
     columns = tuple(dict.fromkeys(contest.column for contest in contests))
     paper = PUBLISHED.get(grid.paper or "", {}) if measure == grid.measure else {}
@@ -84,10 +84,10 @@ def _table(grid: Grid, contests: Sequence[Contest], records: Records, measure: s
         theirs = paper.get(entry.published or name, {})
         taken = {column: number for column, number in theirs.items() if not entry.data or column in entry.data}
         rows.append(Row(name, ours, taken))
-    return Table(shown.title, shown.label, shown.better, columns, tuple(rows), shown.digits, tuple(notes))
+    return ResultTable(shown.title, shown.label, shown.better, columns, tuple(rows), shown.digits, tuple(notes))
 
 
-def _margins(table: Table, against: str | None) -> list[Table]:
+def _margins(table: ResultTable, against: str | None) -> list[ResultTable]:
     """By how much the means of all other rows are better than that of the row `against`, ours and the paper's."""
     base = next((row for row in table.rows if row.label == against), None)
     others = [row for row in table.rows if row is not base]
@@ -101,7 +101,7 @@ def _margins(table: Table, against: str | None) -> list[Table]:
     measure = f"by how much the {table.title} is better than that of {against}"
     beside = "differences of the means that are published in the paper"
     title = f"Margins over {against}"
-    return [Table(title, measure, "higher", table.columns, tuple(rows), table.digits, beside=beside)]
+    return [ResultTable(title, measure, "higher", table.columns, tuple(rows), table.digits, beside=beside)]
 
 
 def _margin(numbers: Mapping[str, Number], others: Mapping[str, Number], sign: int) -> dict[str, Number]:
@@ -112,7 +112,7 @@ def _margin(numbers: Mapping[str, Number], others: Mapping[str, Number], sign: i
     }
 
 
-def _times(grid: Grid, contests: Sequence[Contest], records: Records) -> Table:
+def _times(grid: Grid, contests: Sequence[ModelSelection], records: Records) -> ResultTable:
     """Milliseconds of forward and backward passes, ours in the paper's rows."""
     paper = PUBLISHED.get(grid.paper or "", {})
     times = {
@@ -131,12 +131,12 @@ def _times(grid: Grid, contests: Sequence[Contest], records: Records) -> Table:
         f"{column} {found['GSPN parameters']:,} and {found['GIN parameters']:,}" for column, found in times.items()
     )
     columns = tuple(dict.fromkeys(contest.column for contest in contests))
-    return Table(
+    return ResultTable(
         grid.title, "milliseconds", None, columns, tuple(rows), 1, (f"Parameters of GSPN and GIN: {parameters}.",)
     )
 
 
-def _pictures(contests: Sequence[Contest], records: Records) -> list[Picture]:
+def _pictures(contests: Sequence[ModelSelection], records: Records) -> list[Picture]:
     """Each molecule before and after, with the relative change of its atoms' log-likelihoods."""
     return [
         _picture(change, f" ({contest.row} on {contest.column})" if len(contests) > 1 else "")
@@ -170,7 +170,7 @@ def _picture(change: Mapping[str, Any], by_whom: str) -> Picture:
     return Picture(title + by_whom, drawing, notes)
 
 
-def _test_scores(contest: Contest, records: Records, measure: str) -> list[float]:
+def _test_scores(contest: ModelSelection, records: Records, measure: str) -> list[float]:
     """Test scores of a contest's final runs, as they are shown; empty until all of them are there."""
     factor = MEASURES[measure].factor
     finals = [records.get(run.key) for run in contest.finals(records.get)]
@@ -180,7 +180,7 @@ def _test_scores(contest: Contest, records: Records, measure: str) -> list[float
     return [factor * record["scores"]["test"][measure] for record in made]
 
 
-def _searches(contests: Sequence[Contest]) -> str:
+def _searches(contests: Sequence[ModelSelection]) -> str:
     """Who could choose among how many: a longer search is an advantage."""
     numbers: dict[str, set[int]] = {}
     for contest in contests:
@@ -189,7 +189,7 @@ def _searches(contests: Sequence[Contest]) -> str:
     return f"Configurations among which the validation graphs chose: {', '.join(each)}."
 
 
-def _failures(contests: Sequence[Contest], records: Records) -> Iterable[str]:
+def _failures(contests: Sequence[ModelSelection], records: Records) -> Iterable[str]:
     """What could not be trained, or not always."""
     for contest in contests:
         where = f"{contest.row} on {contest.column}, fold {contest.fold}"
@@ -207,13 +207,13 @@ def _number(scores: Mapping[int, Sequence[float]], planned: int) -> Number:
     return Number(mean, deviation, folds=tuple(scores)) if planned > 1 else Number(mean, deviation, len(values))
 
 
-def _levels(grid: Grid, contests: Sequence[Contest], records: Records) -> list[Table | Chart]:
+def _levels(grid: Grid, contests: Sequence[ModelSelection], records: Records) -> list[ResultTable | Chart]:
     """Validation scores against the number of levels, one line for each model and pair of state numbers.
 
     Averaged over folds and over all other settings, as in the paper's figure; a table beside it has the numbers.
     """
     shown = MEASURES[grid.measure]
-    parts: list[Table | Chart] = []
+    parts: list[ResultTable | Chart] = []
     for column, own in _by_column(contests):
         # By line, number of levels and fold.
         scores: dict[str, dict[int, dict[int, list[float]]]] = {}
@@ -239,7 +239,7 @@ def _levels(grid: Grid, contests: Sequence[Contest], records: Records) -> list[T
                 for label, points in scores.items()
             )
             columns = tuple(f"L = {n}" for n in levels)
-            parts.append(Table(f"{title}, in numbers", measure, shown.better, columns, rows, shown.digits))
+            parts.append(ResultTable(f"{title}, in numbers", measure, shown.better, columns, rows, shown.digits))
     return parts
 
 
@@ -255,7 +255,7 @@ def _line(label: str, points: Mapping[int, Mapping[int, Sequence[float]]]) -> Li
     return Line(label, tuple(map(float, x)), tuple(statistics.mean(own) for own in y), tuple(errors))
 
 
-def _curves(contests: Sequence[Contest], records: Records) -> list[Chart]:
+def _curves(contests: Sequence[ModelSelection], records: Records) -> list[Chart]:
     """How the validation loss of each model's first final run fell, on the first fold of each dataset."""
     charts = []
     for column, own in _by_column(contests):
@@ -274,12 +274,12 @@ def _curves(contests: Sequence[Contest], records: Records) -> list[Chart]:
     return charts
 
 
-def _by_column(contests: Sequence[Contest]) -> Iterable[tuple[str, list[Contest]]]:
+def _by_column(contests: Sequence[ModelSelection]) -> Iterable[tuple[str, list[ModelSelection]]]:
     for column in dict.fromkeys(contest.column for contest in contests):
         yield column, [contest for contest in contests if contest.column == column]
 
 
-def _judged(contests: Sequence[Contest], records: Records) -> Iterable[tuple[Contest, Run, Record]]:
+def _judged(contests: Sequence[ModelSelection], records: Records) -> Iterable[tuple[ModelSelection, Run, Record]]:
     """Candidates that have been trained."""
     for contest in contests:
         for run in contest.candidates:

@@ -18,7 +18,7 @@ def measure_time(runs: Sequence[Run], place: Path) -> list[Record]:
     threads = torch.get_num_threads()
     torch.set_num_threads(step.THREADS)
     try:
-        times = step.compare(run.source.name, run.source.load(), step.rates(), step.Sizes(**run.settings))
+        times = step.compare(run.source.name, run.source.load(), step.rates(), step.ModelSizes(**run.settings))
     finally:
         torch.set_num_threads(threads)
     return [{"times": times, "scores": {}, "curves": {}, "seconds": {}, "threads": step.THREADS}]

@@ -14,7 +14,7 @@ from gspn import policy
 from gspn.attributes import Binary, Categorical, Continuous, Count, FloatArray, Schema
 from gspn.baselines.on_rows import check_heads, standardised
 from gspn.baselines.predicting import Predicting
-from gspn.circuits.distributions import Table
+from gspn.circuits.distributions import CategoricalDistribution
 from gspn.errors import InputError
 from gspn.graph_level.answers import Around
 from gspn.graph_level.features import GraphFeatures
@@ -112,10 +112,12 @@ class GraphPredictor(Predicting):
     def predictive(self, graphs: Graphs, *, extra: Any = None) -> Any:
         """The distribution of the target of every graph, to be asked for mean, interval and more; several by name."""
         rows = self._standard(graphs, extra)
-        found: dict[str, Table | Around] = {}
+        found: dict[str, CategoricalDistribution | Around] = {}
         for attribute, head in zip(target_schema(self.target), self.chosen_.heads, strict=True):
             if isinstance(attribute, Categorical | Binary):
-                found[attribute.name] = Table(attribute, torch.from_numpy(head.log_probabilities(rows)))
+                found[attribute.name] = CategoricalDistribution(
+                    attribute, torch.from_numpy(head.log_probabilities(rows))
+                )
             else:
                 found[attribute.name] = Around(attribute, head.values(rows), head.errors)
         return found if isinstance(self.target, Schema) else next(iter(found.values()))

@@ -1,14 +1,14 @@
-"""Single replacements, many at once: one entry has another value, and just the vertices that hear it are copied.
+"""Many single replacements at once: one entry gets another value, and only the vertices it affects are copied.
 
 The graph is extended by worlds. World 0 is the graph as it is; in every further world one entry of one vertex has
-another value, and the world holds copies of the vertices within reach of that vertex. A copy listens to its own world
-where that has the sender, and to world 0 otherwise, where the sender is the same. One pass over the extended graph
-then answers for all replacements at once.
+another value, and the world holds copies of the vertices within reach of that vertex. A copy receives messages from
+its own world where that has the sender, and otherwise from world 0, where the sender is the same. One pass over the
+extended graph then answers for all replacements at once.
 
-This asks only how far a change is heard, not how: a vertex further away from the replacement than `reach` has the same
-value in both worlds at every level, and so has, with two hops, everybody in the middle of a path that no change takes.
-Degrees are those of the whole graph wherever they count, for the reasons given in `echoes`: copies have all their
-senders, and world 0 has them up to one step before its rim.
+Only the reach of a change matters here, not its effect: a vertex further away from the replacement than `reach` has
+the same value in both worlds at every level, and so, with two hops, has every vertex in the middle of a path that no
+change takes. Degrees are those of the whole graph wherever they count, for the reasons given in `private_copies`:
+copies have all their senders, and world 0 has them up to one step before its rim.
 """
 
 from __future__ import annotations

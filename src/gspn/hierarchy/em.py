@@ -28,8 +28,8 @@ from gspn.errors import GSPNError, InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import mean_by_row
 from gspn.hierarchy.hierarchy import Hierarchy
-from gspn.kernels.contract import Told
-from gspn.kernels.telling import told_by
+from gspn.kernels.contract import Expectations
+from gspn.kernels.expectations import expected_entries
 
 _log = logging.getLogger(__name__)
 
@@ -193,7 +193,7 @@ def frozen_below(hierarchy: Hierarchy, level: int, batch: Batch) -> Frozen:
 
 
 def _frozen(
-    hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence, posterior: Tensor, told: Told | None
+    hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence, posterior: Tensor, told: Expectations | None
 ) -> Frozen:
     """What is usual in a context is taken from the vertices that receive."""
     types, degrees = hierarchy.num_edge_types, batch.in_degree
@@ -208,7 +208,7 @@ def _frozen(
         whole = hierarchy.usual.whole(average, told, batch, level)
         hierarchy.usual.settle(level, whole[receives])
         # At κ = 0: how uncertain contexts are is for answers, not for learning.
-        context = hierarchy.usual.context(average, Told(told.mean), batch, level)[receives]
+        context = hierarchy.usual.context(average, Expectations(told.mean), batch, level)[receives]
     return Frozen(evidence[receives], mean[receives], context)
 
 
@@ -225,11 +225,11 @@ def responsibilities(hierarchy: Hierarchy, level: int, evidence: Evidence, conte
     return torch.softmax(log_weight(hierarchy.prior()[0]) + _inputs(hierarchy, level, evidence, context), dim=-1)
 
 
-def _below(hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence) -> tuple[Tensor, Told | None]:
+def _below(hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence) -> tuple[Tensor, Expectations | None]:
     """[N, 1, C] posteriors of the level below, and what its vertices tell, where leaves ask for it."""
     climb = hierarchy.climb(evidence, batch, hierarchy.prior(), hierarchy.transitions())
     posterior: Tensor | None = None
-    told: Told | None = None
+    told: Expectations | None = None
     for below in range(level):
         received = climb.aggregate(below, posterior, told)
         naturals = [at_level(natural, below) for natural in climb.naturals]
@@ -238,7 +238,7 @@ def _below(hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence) -
         posterior = climb.template.posterior(inputs, log_prior)
         if climb.has_context:
             weights = climb.template.leaf_log_weights(inputs, log_prior)
-            told = told_by(climb._replace(uncertain=False), naturals, weights, received.context)
+            told = expected_entries(climb._replace(uncertain=False), naturals, weights, received.context)
     assert posterior is not None
     return posterior, told
 

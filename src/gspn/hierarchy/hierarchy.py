@@ -40,7 +40,7 @@ from gspn.hierarchy.parameters import (
 )
 from gspn.hierarchy.roots import leave_one_out, log_prob_missing, roots_after, roots_of
 from gspn.hierarchy.usual import UsualContexts
-from gspn.kernels.contract import Climb, Levels, Received, Told
+from gspn.kernels.contract import Climb, Expectations, Levels, Received
 from gspn.kernels.registry import kernel_for
 
 
@@ -234,7 +234,7 @@ class Hierarchy(nn.Module):
         known: list[Tensor] = []
         name = self.aggregation_name
 
-        def aggregate(level: int, posterior: Tensor | None, told: Told | None) -> Received:
+        def aggregate(level: int, posterior: Tensor | None, told: Expectations | None) -> Received:
             if not known:  # the same for all levels, and not needed by every kernel
                 known.extend([prior.expand(batch.num_vertices, *prior.shape), batch.target, batch.in_degree])
             if posterior is None:
@@ -277,7 +277,7 @@ class Hierarchy(nn.Module):
         return (self.num_layers - 1) * (2 if getattr(self, "context", None) == "two_hops" else 1)
 
     @property
-    def longest_echo(self) -> int:
+    def longest_closed_walk(self) -> int:
         """How many steps a closed walk can have that brings a root its own echo.
 
         As many as it hears, but with two levels one, a self-loop: two hops never come from the vertex itself.

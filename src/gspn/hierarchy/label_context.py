@@ -23,8 +23,8 @@ from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import mean_by_row
 from gspn.hierarchy.contexts import TwoSteps, two_hops
 from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.kernels.expectations import expected_entries
 from gspn.kernels.reference import log_prior_of, relative
-from gspn.kernels.telling import told_by
 
 ATTRIBUTES = ("own", "gaps", "degree", "near", "far", "smooth", "states")
 LABELS = ("near labels", "far labels", "known")
@@ -160,7 +160,9 @@ def attributes_told(hierarchy: Hierarchy, batch: Batch) -> Tensor:
     received = climb.aggregate(0, None, None)
     inputs, _ = relative(climb.template, inputs_of(climb.template, climb.families, naturals, climb.evidence)[0])
     log_prior = log_prior_of(received)
-    own = told_by(climb._replace(uncertain=False), naturals, climb.template.leaf_log_weights(inputs, log_prior), None)
+    own = expected_entries(
+        climb._replace(uncertain=False), naturals, climb.template.leaf_log_weights(inputs, log_prior), None
+    )
     states = climb.template.posterior(inputs, log_prior).flatten(1)
     told = torch.cat([own.mean, states.to(own.mean)], dim=1)
     width = own.mean.shape[1]

@@ -59,7 +59,7 @@ KINDS: Mapping[str, Kind] = {
 """The regressions of every mixture; those that are of no use have weight 0."""
 
 
-class Regression(nn.Module):
+class LabelRegression(nn.Module):
     """One leaf a target, on some columns of z, perhaps through hidden units beside them."""
 
     columns: Tensor
@@ -126,15 +126,15 @@ class LabelReadout(nn.Module):
                 )
         self.context = LabelContext(schema, targets, num_states)
         self.regressions = nn.ModuleList(
-            Regression(targets, self.context.columns(*kind.blocks), num_hidden if kind.hidden else 0)
+            LabelRegression(targets, self.context.columns(*kind.blocks), num_hidden if kind.hidden else 0)
             for kind in KINDS.values()
         )
         alone = torch.zeros(2, len(KINDS))
         alone[:, 0] = 1.0
         self.register_buffer("weights", alone)
 
-    def __iter__(self) -> Iterator[Regression]:
-        return iter(cast(list[Regression], list(self.regressions)))
+    def __iter__(self) -> Iterator[LabelRegression]:
+        return iter(cast(list[LabelRegression], list(self.regressions)))
 
     @property
     def families(self) -> list[Leaves]:
@@ -163,7 +163,7 @@ class LabelReadout(nn.Module):
         """P(y_t | z) of every target t."""
         unknown = z.new_full((len(z), 1), torch.nan).double()
         nothing, log_weights, found = Evidence(unknown, unknown.isnan()), self.log_weights(z), list[Distribution]()
-        regressions = [cast(Regression, self.regressions[m]) for m in self.used]
+        regressions = [cast(LabelRegression, self.regressions[m]) for m in self.used]
         contexts = [one.context(z) for one in regressions]
         for t in range(len(self.target)):
             rows = [

@@ -26,8 +26,8 @@ from gspn.hierarchy.aggregation import mixed_prior
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.kernels.compiled import layout
 from gspn.kernels.compiled.distinct import distinct_rows
-from gspn.kernels.compiled.lanes import WIDTH
 from gspn.kernels.compiled.ranges import Range, means_of_range, posteriors_of_range
+from gspn.kernels.compiled.simd import WIDTH
 from gspn.kernels.compiled.threads import team
 from gspn.kernels.reference import relative
 from gspn.kernels.registry import compiles

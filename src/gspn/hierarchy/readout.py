@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gspn.attributes import Binary, Categorical, Schema
 from gspn.circuits.components import Components
-from gspn.circuits.distributions import Distribution, Table, mix
+from gspn.circuits.distributions import CategoricalDistribution, Distribution, mix
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.initialisation import initialise
 from gspn.circuits.leaves import Leaves, leaves_for
@@ -133,7 +133,11 @@ class Readout(nn.Module):
             answers = [family.conditional(family.natural(), 0, nothing) for family in self.families]
             return [mix(Components([rows]), log_prior) for rows in answers]
         tables = zip(self.target, self._tables(log_prior), strict=True)
-        return [Table(attribute, table) for attribute, table in tables if isinstance(attribute, Categorical | Binary)]
+        return [
+            CategoricalDistribution(attribute, table)
+            for attribute, table in tables
+            if isinstance(attribute, Categorical | Binary)
+        ]
 
     def _tables(self, log_prior: Tensor) -> list[Tensor]:
         """[G, K] log-probabilities of every target, from logits that are linear in π_r."""

@@ -1,7 +1,7 @@
 """The roots of vertices' trees with entries hidden: in the vertex's own tree alone, by private copies, or everywhere.
 
 Shared by the objective "leave_one_out", which needs gradients, and by the questions, which need distributions. How a
-vertex is kept out of its own tree at little cost is the business of `graphs.echoes`.
+vertex is kept out of its own tree at little cost is the business of `graphs.private_copies`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gspn.circuits.guard import guarded
 from gspn.circuits.leaves import at_level
 from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
-from gspn.graphs.echoes import echo_free
+from gspn.graphs.private_copies import with_private_copies
 from gspn.hierarchy.parameters import atoms_of, export_units
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def leave_one_out(
     """
     if hidden is None:
         hidden = torch.ones(len(roots), batch.x.shape[1], dtype=torch.bool)
-    for extended, position in echo_free(batch, roots, hidden, hierarchy.reach, budget, hierarchy.longest_echo):
+    for extended, position in with_private_copies(
+        batch, roots, hidden, hierarchy.reach, budget, hierarchy.longest_closed_walk
+    ):
         log_hidden: Tensor = hierarchy(extended).log_hidden
         yield log_hidden[position.to(log_hidden.device)]
 
@@ -63,8 +65,8 @@ def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tenso
     if not private.all():
         pieces.append(((~private).nonzero().squeeze(1), hierarchy(batch), vertices[~private]))
     rows, start = private.nonzero().squeeze(1), 0
-    limits = hierarchy.reach, COPIES_AT_ONCE, hierarchy.longest_echo
-    for extended, position in echo_free(batch, vertices[rows], hidden[rows], *limits):
+    limits = hierarchy.reach, COPIES_AT_ONCE, hierarchy.longest_closed_walk
+    for extended, position in with_private_copies(batch, vertices[rows], hidden[rows], *limits):
         pieces.append((rows[start : start + len(position)], hierarchy(extended), position))
         start += len(position)
     x = batch.x[vertices].masked_fill(hidden, torch.nan)

@@ -38,9 +38,9 @@ class Stacked:
         return max(member.reach for member in self.members)
 
     @property
-    def longest_echo(self) -> int:
+    def longest_closed_walk(self) -> int:
         """As of a hierarchy: of the member that hears itself along the longest walks."""
-        return max(member.longest_echo for member in self.members)
+        return max(member.longest_closed_walk for member in self.members)
 
     @property
     def dtype(self) -> torch.dtype:

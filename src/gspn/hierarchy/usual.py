@@ -18,7 +18,7 @@ from gspn.circuits.evidence import Context
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.contexts import neighbour_covariance, two_hops
 from gspn.hierarchy.parameters import check_like
-from gspn.kernels.contract import Told
+from gspn.kernels.contract import Expectations
 
 CONTEXTS = (None, "neighbours", "two_hops")
 
@@ -41,7 +41,7 @@ class UsualContexts(nn.Module):
         self.register_buffer("covariance", torch.zeros(num_levels - 1, self.width, self.width))
         self.register_buffer("edge_shares", torch.full((num_edge_types,), 1 / num_edge_types))
 
-    def whole(self, mean: Tensor, told: Told, batch: Batch, level: int) -> Tensor:
+    def whole(self, mean: Tensor, told: Expectations, batch: Batch, level: int) -> Tensor:
         """[N, D] the context of all vertices at a level from the neighbours' mean; the usual where there is none."""
         usual = self.mean[level - 1].to(mean)
         if not self.two_hops:
@@ -51,7 +51,7 @@ class UsualContexts(nn.Module):
         near = torch.where((batch.in_degree > 0)[:, None], mean, one)
         return torch.cat([near, torch.where(present[:, None], further, two)], dim=1)
 
-    def context(self, mean: Tensor, told: Told, batch: Batch, level: int) -> Context:
+    def context(self, mean: Tensor, told: Expectations, batch: Batch, level: int) -> Context:
         """The context relative to what is usual, and how uncertain it is, as far as it counts."""
         present = batch.in_degree > 0
         relative = self.whole(mean, told, batch, level) - self.mean[level - 1].to(mean)

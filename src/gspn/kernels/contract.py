@@ -33,7 +33,7 @@ class Received:
     """[N, S, C] the logarithm of the prior, where an aggregation has it to more digits"""
 
 
-class Told(NamedTuple):
+class Expectations(NamedTuple):
     """What vertices expect of their own entries, which their receivers hear."""
 
     mean: Tensor
@@ -42,7 +42,7 @@ class Told(NamedTuple):
     """[N, D, D] how uncertain it is, where that matters"""
 
 
-Aggregate: TypeAlias = Callable[[int, Tensor | None, Told | None], Received]
+Aggregate: TypeAlias = Callable[[int, Tensor | None, Expectations | None], Received]
 """(level, posteriors [N, S, C] and what is told, or None, of the level below) → what the vertices receive.
 
 At level 0, below which nothing is: the prior of level 0.

@@ -15,8 +15,8 @@ from gspn.circuits.leaves import at_level
 from gspn.circuits.numerics import log_weight
 from gspn.circuits.templates import NaiveBayes, Template, inputs_of
 from gspn.errors import InputError
-from gspn.kernels.contract import Aggregate, Climb, Kernel, Levels, Received, Told
-from gspn.kernels.telling import told_by
+from gspn.kernels.contract import Aggregate, Climb, Expectations, Kernel, Levels, Received
+from gspn.kernels.expectations import expected_entries
 
 
 def climb_reference(climb: Climb) -> Levels:
@@ -41,7 +41,7 @@ def _with_context(climb: Climb) -> Levels:
     """The loop where the densities of a level depend on what came from the level below."""
     template, families = climb.template, climb.families
     posteriors: list[Tensor] = []
-    told: Told | None = None
+    told: Expectations | None = None
     for level in range(climb.num_levels):
         naturals = [at_level(natural, level) for natural in climb.naturals]
         received = climb.aggregate(level, posteriors[-1] if level else None, told)
@@ -57,7 +57,7 @@ def _with_context(climb: Climb) -> Levels:
         if level == 0:
             lowest = _levels(template, inputs, peak, posteriors, received)
         if level < climb.num_levels - 1:
-            told = told_by(climb, naturals, template.leaf_log_weights(inputs, log_prior), received.context)
+            told = expected_entries(climb, naturals, template.leaf_log_weights(inputs, log_prior), received.context)
     levels = _levels(template, inputs, peak, posteriors, received)
     return levels if climb.alone is None else _answered_by(lowest, levels, climb.alone)
 

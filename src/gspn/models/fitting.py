@@ -323,7 +323,7 @@ class Fitting(nn.Module):
     def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
         if validation is None:
             return {}
-        if not is_cheap(validation, self.hierarchy.longest_echo, VALIDATION_ROOTS, settings["seed"]):
+        if not is_cheap(validation, self.hierarchy.longest_closed_walk, VALIDATION_ROOTS, settings["seed"]):
             _log.info("the leave-one-out NLL of the validation graphs is not computed, it would take long")
             return {}
         nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"])
@@ -333,7 +333,7 @@ class Fitting(nn.Module):
         """What is usual in the training data, to rank others by."""
         if usual is None:
             return {}  # nobody asked
-        if not is_cheap(usual, self.hierarchy.longest_echo, SCORED_VERTICES, settings["seed"]):
+        if not is_cheap(usual, self.hierarchy.longest_closed_walk, SCORED_VERTICES, settings["seed"]):
             _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
             return {}
         return {"training_scores": training_scores(self.hierarchy, usual, SCORED_VERTICES, settings["seed"])}

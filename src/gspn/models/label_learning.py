@@ -24,8 +24,8 @@ from gspn.attributes import Categorical
 from gspn.circuits.mixing_weights import weights_maximising
 from gspn.graphs import Batch, GraphDataset
 from gspn.hierarchy.label_context import attributes_told
-from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout, Regression
-from gspn.models.label_regression import Rows, fit
+from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout, LabelRegression
+from gspn.models.label_regression import RegressionData, fit
 from gspn.random_streams import keyed_uniform
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ _HIDE, _FOLDS = -11, -12
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledBatch:
     """Graphs as one batch, with what their vertices tell of attributes, true labels and those that are evidence."""
 
     batch: Batch
@@ -80,7 +80,7 @@ class Exam:
 
 
 @dataclass(eq=False)
-class Outcome:
+class LabelFit:
     """How the label's leaf was learned: by regression and strength the nats a label, and the mixture's beside them."""
 
     losses: dict[tuple[str, float], float] = field(default_factory=dict)
@@ -94,13 +94,13 @@ class Outcome:
         return self.loss < self.of_frequencies - 1e-6
 
 
-def read(network: LabelNetwork, dataset: GraphDataset) -> Labelled:
+def read(network: LabelNetwork, dataset: GraphDataset) -> LabelledBatch:
     """Of a dataset whose y has the true labels [N, T] followed by those that are evidence [N, T]."""
     batch = dataset.batch(torch.arange(len(dataset)))
     assert batch.y is not None
     truth, known = batch.y.double().chunk(2, dim=1)
     with torch.no_grad():
-        return Labelled(batch, attributes_told(network.hierarchy, batch).cpu(), truth, known)
+        return LabelledBatch(batch, attributes_told(network.hierarchy, batch).cpu(), truth, known)
 
 
 def learn_labels(
@@ -109,7 +109,7 @@ def learn_labels(
     validation: GraphDataset | None,
     seed: int,
     class_weight: str | None = None,
-) -> Outcome:
+) -> LabelFit:
     """Set the label's leaf from the training labels; the hierarchy stays as it is."""
     readout = network.readout
     with _doubled(readout):
@@ -119,7 +119,7 @@ def learn_labels(
         exams = list(_exams(network, own, validation, seed))
         weights = _class_weights(readout, own.truth, class_weight)
         strengths: Sequence[float] = STRENGTHS
-        outcome = Outcome()
+        outcome = LabelFit()
         scores = _judged(readout, own, exams, strengths, seed, weights, outcome)
         chosen = _weigh(readout, scores, outcome)
         if exams and not outcome.better:
@@ -140,7 +140,7 @@ def learn_labels(
     return outcome
 
 
-def _exams(network: LabelNetwork, own: Labelled, validation: GraphDataset | None, seed: int) -> Iterator[Exam]:
+def _exams(network: LabelNetwork, own: LabelledBatch, validation: GraphDataset | None, seed: int) -> Iterator[Exam]:
     """What judges: the validation graphs, or labels held out in turn; nothing where there are too few labels."""
     context, rows = network.readout.context, own.rows
     if validation is not None:
@@ -169,12 +169,12 @@ def _exams(network: LabelNetwork, own: Labelled, validation: GraphDataset | None
         yield Exam(kept, known, own.truth[held], cast(tuple[Tensor, Tensor], told))
 
 
-def _are_complete(own: Labelled) -> bool:
+def _are_complete(own: LabelledBatch) -> bool:
     """Whether (nearly) all vertices of the graphs are labelled: then what is predicted are others, without labels."""
     return len(own.rows) >= _COMPLETE * max(own.batch.num_vertices, 1)
 
 
-def _folds(own: Labelled, rows: Tensor, whole: bool, seed: int) -> tuple[Tensor, int]:
+def _folds(own: LabelledBatch, rows: Tensor, whole: bool, seed: int) -> tuple[Tensor, int]:
     """[rows] the part in which each labelled vertex judges, of which the first `number` are used.
 
     Whole graphs together where these are predicted; in order of the labels, so that every part has all of them.
@@ -204,7 +204,7 @@ class _Copies:
     copies: int
 
 
-def _copies(readout: LabelReadout, own: Labelled, rows: Tensor, known: Tensor, seed: int) -> _Copies:
+def _copies(readout: LabelReadout, own: LabelledBatch, rows: Tensor, known: Tensor, seed: int) -> _Copies:
     """Of the training vertices `rows`, where labels [N, T] may be evidence."""
     context, batch = readout.context, own.batch
     graph, vertex = batch.vertex_keys()
@@ -223,28 +223,28 @@ def _copies(readout: LabelReadout, own: Labelled, rows: Tensor, known: Tensor, s
     )
 
 
-def _rows_of(name: str, copies: _Copies, weights: Tensor | None) -> Rows:
+def _rows_of(name: str, copies: _Copies, weights: Tensor | None) -> RegressionData:
     """What a regression learns from."""
     (z, y), share = (copies.with_labels, 1 / copies.copies) if KINDS[name].labels else (copies.without, 1.0)
     own = torch.full((len(y),), share, dtype=torch.float64)
     if weights is not None:
         known = ~y[:, 0].isnan()
         own[known] = own[known] * weights[y[known, 0].long()]
-    return Rows(z, y, own)
+    return RegressionData(z, y, own)
 
 
-def _can_have_hidden(z: Tensor, part: Regression) -> bool:
+def _can_have_hidden(z: Tensor, part: LabelRegression) -> bool:
     return len(z) >= _ROWS_OF_HIDDEN and len(z) * len(part.columns) <= _MOST_OF_HIDDEN
 
 
 def _judged(
     readout: LabelReadout,
-    own: Labelled,
+    own: LabelledBatch,
     exams: Sequence[Exam],
     strengths: Sequence[float],
     seed: int,
     weights: Tensor | None,
-    outcome: Outcome,
+    outcome: LabelFit,
 ) -> dict[tuple[str, float], Tensor]:
     """By regression and strength, log P [n, 2] of what judges: with no labels, and with those that there are."""
     scores: dict[tuple[str, float], list[Tensor]] = {}
@@ -285,7 +285,7 @@ def _judged(
     return whole
 
 
-def _weigh(readout: LabelReadout, scores: dict[tuple[str, float], Tensor], outcome: Outcome) -> dict[str, float]:
+def _weigh(readout: LabelReadout, scores: dict[tuple[str, float], Tensor], outcome: LabelFit) -> dict[str, float]:
     """Choose a strength for every regression, and the weights; gives the strengths of those with any weight."""
     names = list(KINDS)
     readout.weights.zero_()
@@ -335,8 +335,8 @@ def _class_weights(readout: LabelReadout, truth: Tensor, class_weight: str | Non
     return len(known) / ((count > 0).sum() * count.clamp_min(1.0))
 
 
-def _of(readout: LabelReadout, name: str) -> Regression:
-    return cast(Regression, readout.regressions[list(KINDS).index(name)])
+def _of(readout: LabelReadout, name: str) -> LabelRegression:
+    return cast(LabelRegression, readout.regressions[list(KINDS).index(name)])
 
 
 @contextmanager

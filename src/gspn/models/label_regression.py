@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves import Leaves, leaves_for
-from gspn.hierarchy.label_readout import Regression, leaf_family, log_prior_of_leaves, log_prob_of
+from gspn.hierarchy.label_readout import LabelRegression, leaf_family, log_prior_of_leaves, log_prob_of
 from gspn.random_streams import keyed_generator
 
 _NARROW = 160
@@ -31,7 +31,7 @@ PRIOR = 1.0
 """Pseudo-observations of every leaf"""
 
 
-class Rows(NamedTuple):
+class RegressionData(NamedTuple):
     """What is learned from."""
 
     z: Tensor
@@ -42,7 +42,7 @@ class Rows(NamedTuple):
     """[n]"""
 
 
-def fit(part: Regression, rows: Rows, strength: float, seed: int, *, goes_on: bool = False) -> None:
+def fit(part: LabelRegression, rows: RegressionData, strength: float, seed: int, *, goes_on: bool = False) -> None:
     """Fit a regression; `goes_on` begins where it stands, which was learned for another strength."""
     with torch.no_grad():
         before = float(part.strength)
@@ -66,7 +66,7 @@ def fit(part: Regression, rows: Rows, strength: float, seed: int, *, goes_on: bo
         _by_lbfgs(part.families, context, rows)
 
 
-def _begin(part: Regression, y: Tensor, seed: int) -> None:
+def _begin(part: LabelRegression, y: Tensor, seed: int) -> None:
     generator = keyed_generator(seed, _UNITS)
     for family, column in zip(part.families, y.split(1, dim=1), strict=True):
         family.start([column[~column[:, 0].isnan()]], generator)
@@ -83,14 +83,14 @@ def _slopes(part: nn.Module) -> list[Tensor]:
     return [value for name, value in part.named_parameters() if name.endswith("raw_slope")]
 
 
-def _objective(families: Sequence[Leaves], context: Context | None, rows: Rows) -> Tensor:
+def _objective(families: Sequence[Leaves], context: Context | None, rows: RegressionData) -> Tensor:
     """The mean, as tolerances are meant for numbers about 1."""
     log_prob = log_prob_of(families, context, rows.y)
     return ((rows.weights.to(log_prob) * log_prob).sum() + log_prior_of_leaves(families, PRIOR)) / rows.weights.sum()
 
 
 @torch.no_grad()
-def _by_newton(families: Sequence[Leaves], context: Context | None, rows: Rows) -> None:
+def _by_newton(families: Sequence[Leaves], context: Context | None, rows: RegressionData) -> None:
     reached = float(_objective(families, context, rows))
     for _ in range(_NEWTON_STEPS):
         for family, column in zip(families, rows.y.split(1, dim=1), strict=True):
@@ -101,7 +101,7 @@ def _by_newton(families: Sequence[Leaves], context: Context | None, rows: Rows) 
         reached = found
 
 
-def _by_lbfgs(families: Sequence[Leaves], context: Context, rows: Rows) -> None:
+def _by_lbfgs(families: Sequence[Leaves], context: Context, rows: RegressionData) -> None:
     single = context.mean.numel() > _WIDE
     for family in families:
         family.to(torch.float32 if single else torch.float64)
@@ -112,7 +112,7 @@ def _by_lbfgs(families: Sequence[Leaves], context: Context, rows: Rows) -> None:
         family.double()
 
 
-def _climb(part: Regression, rows: Rows) -> None:
+def _climb(part: LabelRegression, rows: RegressionData) -> None:
     """With hidden units."""
     total = rows.weights.sum()
 
@@ -152,7 +152,7 @@ def _minimise(parameters: Sequence[Tensor], loss: Callable[[], Tensor], steps: i
 
 
 @torch.no_grad()
-def _in_space_of_rows(part: Regression, context: Context, rows: Rows) -> None:
+def _in_space_of_rows(part: LabelRegression, context: Context, rows: RegressionData) -> None:
     """Z = (Z Vᵀ) V with orthonormal rows V: slopes θ V of the same length do what slopes θ on Z Vᵀ do."""
     whole = context.mean
     size, vectors = torch.linalg.eigh(whole @ whole.mT)

@@ -18,7 +18,7 @@ from gspn.hierarchy.label_readout import LabelNetwork
 from gspn.hierarchy.objectives import Objective
 from gspn.models.fitting import Fitting
 from gspn.models.judging import Judge
-from gspn.models.label_learning import Outcome, learn_labels
+from gspn.models.label_learning import LabelFit, learn_labels
 from gspn.targets import Target, target_schema
 from gspn.training import Checkpoint, Epochs, Processes
 
@@ -31,7 +31,7 @@ class LabelsAsEvidence(Fitting):
     labels: str
     class_weight: str | None
     supervised: Any
-    label_outcome_: Outcome
+    label_outcome_: LabelFit
     """How the label's leaf was learned, where labels are evidence"""
 
     if TYPE_CHECKING:

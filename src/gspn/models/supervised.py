@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gspn.attributes import Binary, Categorical, FloatArray, Schema
-from gspn.circuits.distributions import Distribution, Table
+from gspn.circuits.distributions import CategoricalDistribution, Distribution
 from gspn.circuits.leaves.contract import as_mapping
 from gspn.circuits.structure import Unit
 from gspn.errors import InputError
@@ -375,12 +375,14 @@ class SupervisedGSPN(LabelsAsEvidence, GSPN):
     def _predictions(self, log_prior: Tensor) -> FloatArray:
         """[rows, T] codes of the likeliest values, or means."""
         found = self.readout.predictive(log_prior)
-        columns = [one.mode.double() if isinstance(one, Table) else one.mean for one in found]
+        columns = [one.mode.double() if isinstance(one, CategoricalDistribution) else one.mean for one in found]
         return np.column_stack([column.detach().cpu().numpy() for column in columns])
 
     def _probabilities(self, log_prior: Tensor) -> FloatArray:
         tables = [
-            one.probs.detach().cpu().numpy() for one in self.readout.predictive(log_prior) if isinstance(one, Table)
+            one.probs.detach().cpu().numpy()
+            for one in self.readout.predictive(log_prior)
+            if isinstance(one, CategoricalDistribution)
         ]
         return np.column_stack([table[:, 1] for table in tables]) if all_binary(self.target) else tables[0]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gspn.circuits.distributions import Mixture, encoded
+from gspn.circuits.distributions import MixtureDistribution, encoded
 from gspn.columns import shorten
 from gspn.errors import InputError
 from gspn.plots.canvas import SMALL, name_axes, new_figure, plain
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 LEVELS = (*(round(0.05 * i, 2) for i in range(1, 20)), 0.99)
 
 
-def coverage(distributions: Mixture, truth: Any, levels: Any = LEVELS) -> NDArray[np.float64]:
+def coverage(distributions: MixtureDistribution, truth: Any, levels: Any = LEVELS) -> NDArray[np.float64]:
     """[len(levels)] share of truths inside the central intervals; missing truths do not count.
 
     Intervals of counts hold at least what they promise, for counts are whole: their shares lie above the levels.
     """
-    if not isinstance(distributions, Mixture):
+    if not isinstance(distributions, MixtureDistribution):
         raise InputError(f"only continuous attributes and counts have intervals, got {shorten(distributions)}")
     values = encoded(distributions.attribute, truth, len(distributions)).numpy()
     present = ~np.isnan(values)
@@ -41,7 +41,10 @@ def coverage(distributions: Mixture, truth: Any, levels: Any = LEVELS) -> NDArra
 
 
 def calibration(
-    answers: Mapping[str, tuple[Mixture, Any]] | tuple[Mixture, Any], *, levels: Any = LEVELS, title: str = ""
+    answers: Mapping[str, tuple[MixtureDistribution, Any]] | tuple[MixtureDistribution, Any],
+    *,
+    levels: Any = LEVELS,
+    title: str = "",
 ) -> Figure:
     """Observed against promised coverage of central intervals; on the diagonal they are honest.
 
@@ -73,5 +76,5 @@ def _honest_band(levels: NDArray[np.float64], count: int) -> tuple[NDArray[np.fl
     return binom.ppf(0.025, count, levels) / count, binom.ppf(0.975, count, levels) / count
 
 
-def _count(distributions: Mixture, truth: Any) -> int:
+def _count(distributions: MixtureDistribution, truth: Any) -> int:
     return int((~np.isnan(encoded(distributions.attribute, truth, len(distributions)).numpy())).sum())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gspn.circuits.distributions import Distribution, Mixture, Table, encoded
+from gspn.circuits.distributions import CategoricalDistribution, Distribution, MixtureDistribution, encoded
 from gspn.columns import shorten
 from gspn.errors import InputError
 from gspn.plots.canvas import SMALL, WIDTH, name_axes, new_figure, plain
@@ -32,19 +32,19 @@ def observed_against_imputed(
     Categorical and binary ones: for every true category, the mean probability that each category was given; categories
     that are never true and never likely are left out.
     """
-    if not isinstance(distributions, Table | Mixture):
+    if not isinstance(distributions, CategoricalDistribution | MixtureDistribution):
         raise InputError(f"distributions come from model.conditional, got {shorten(distributions)}")
     values = encoded(distributions.attribute, truth, len(distributions))
     present = ~values.isnan()
     if not present.any():
         raise InputError("there is no truth to compare with: all values are missing")
     known, values = distributions[present], values[present]
-    if isinstance(known, Table):
+    if isinstance(known, CategoricalDistribution):
         return _confusions(known, values.long().numpy(), title)
     return _scatter(known, values.numpy(), level, unit, title)
 
 
-def _scatter(known: Mixture, truth: Any, level: float, unit: str, title: str) -> Figure:
+def _scatter(known: MixtureDistribution, truth: Any, level: float, unit: str, title: str) -> Figure:
     means, intervals = known.mean.numpy(), known.interval(level).numpy()
     figure, (axes,) = new_figure(height=5.2, width=5.6)
     shown = intervals if len(truth) <= _MOST_INTERVALS else means[:, None]
@@ -65,7 +65,7 @@ def _scatter(known: Mixture, truth: Any, level: float, unit: str, title: str) ->
     return figure
 
 
-def _confusions(known: Table, codes: Any, title: str) -> Figure:
+def _confusions(known: CategoricalDistribution, codes: Any, title: str) -> Figure:
     categories = [plain(category) for category in known.categories]
     if len(categories) > _MOST_CATEGORIES:
         raise InputError(f"{len(categories)} categories are too many for one table: at most {_MOST_CATEGORIES}")

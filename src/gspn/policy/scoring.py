@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import Schema
-from gspn.circuits.distributions import Distribution, Table
+from gspn.circuits.distributions import CategoricalDistribution, Distribution
 from gspn.circuits.given import distributions
 from gspn.graphs import GraphDataset
 from gspn.models.gspn import GSPN
@@ -66,7 +66,7 @@ def log_scores(
 
 def _smoothed(answer: Distribution, values: Tensor, width: float | None) -> Tensor:
     log_prob = answer.log_prob(values)
-    if width is None or isinstance(answer, Table):
+    if width is None or isinstance(answer, CategoricalDistribution):
         return log_prob
     mass = answer.cumulative(values + width / 2) - answer.cumulative(values - width / 2)
     enough = mass > _FEWEST_DIGITS

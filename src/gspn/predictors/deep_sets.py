@@ -18,11 +18,11 @@ from gspn.columns import shorten
 from gspn.errors import GSPNError, InputError, NotFittedError
 from gspn.models.arguments import check_choice, check_integer, check_real
 from gspn.predictors import saving
+from gspn.predictors.checkpoints import HeadCheckpoint, digest_data
 from gspn.predictors.embeddings import Embeddings, read_embeddings
-from gspn.predictors.heads import Head, Stack, Weights
-from gspn.predictors.keeping import Keeper, digest_data
+from gspn.predictors.heads import Head, HeadStack, Weights
 from gspn.predictors.outputs import Outputs, outputs_for
-from gspn.predictors.runs import Labelled, Run
+from gspn.predictors.runs import HeadRun, LabelledEmbeddings
 from gspn.predictors.training import train
 from gspn.targets import Target, class_values, decode_predictions, encode_labels, target_schema
 from gspn.training import Checkpoint
@@ -213,7 +213,7 @@ class DeepSets(BaseEstimator):
         self._learned()
         weight = self.weights_["vertex.weight"]
         rows = read_embeddings(embeddings, width=weight.shape[1], dtype=weight.dtype)
-        found: FloatArray = Stack([Head(self.weights_, self.pooling_)]).outputs(rows)[0].double().numpy()
+        found: FloatArray = HeadStack([Head(self.weights_, self.pooling_)]).outputs(rows)[0].double().numpy()
         return found
 
     def _learned(self) -> Outputs:
@@ -298,7 +298,7 @@ def _train(
     progress: bool,
     order_seed: int,
     checkpoint: str | Path | None = None,
-) -> list[Run]:
+) -> list[HeadRun]:
     """Train the heads together and put into each what it has learned, also when training is interrupted."""
     for head in heads:
         head._check()
@@ -309,7 +309,7 @@ def _train(
     outputs = outputs_for(target, labels)
     held_out = None if validation is None else _held_out(validation, target, rows.width, rows.values.dtype)
     runs = [
-        Run(
+        HeadRun(
             int(head.hidden),
             head.pooling,
             int(head.epochs),
@@ -321,9 +321,9 @@ def _train(
         )
         for head in heads
     ]
-    training, keeper = Labelled(rows, labels), None
+    training, keeper = LabelledEmbeddings(rows, labels), None
     if checkpoint is not None:
-        keeper = Keeper(Checkpoint.at(checkpoint, _identity(heads[0], training, held_out, int(order_seed))))
+        keeper = HeadCheckpoint(Checkpoint.at(checkpoint, _identity(heads[0], training, held_out, int(order_seed))))
     try:
         train(
             runs,
@@ -343,7 +343,9 @@ def _train(
     return runs
 
 
-def _identity(head: DeepSets, training: Labelled, validation: Labelled | None, order_seed: int) -> dict[str, Any]:
+def _identity(
+    head: DeepSets, training: LabelledEmbeddings, validation: LabelledEmbeddings | None, order_seed: int
+) -> dict[str, Any]:
     """What makes a run that run: everything but `epochs`, which may grow."""
     identity = saving.settings_to_json(head)
     del identity["epochs"]
@@ -355,7 +357,7 @@ def _identity(head: DeepSets, training: Labelled, validation: Labelled | None, o
     }
 
 
-def _held_out(validation: Any, target: Target, width: int, dtype: Any) -> Labelled:
+def _held_out(validation: Any, target: Target, width: int, dtype: Any) -> LabelledEmbeddings:
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise InputError("validation must be a pair (embeddings, y)")
     rows = read_embeddings(validation[0], width=width, dtype=dtype, name="validation embeddings")
@@ -365,4 +367,4 @@ def _held_out(validation: Any, target: Target, width: int, dtype: Any) -> Labell
         raise InputError(f"validation: {error}") from error
     if np.isnan(labels).all():
         raise InputError("validation: all labels are missing, so there is nothing to stop by; leave validation out")
-    return Labelled(rows, labels)
+    return LabelledEmbeddings(rows, labels)

@@ -22,7 +22,7 @@ Embeddings: TypeAlias = Sequence[Tensor] | Sequence[NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Rows:
+class PackedEmbeddings:
     """The vertices of all graphs, one below the other; graph g has the rows from ptr[g] to ptr[g + 1]."""
 
     values: Tensor
@@ -49,7 +49,7 @@ class Rows:
 
 def read_embeddings(
     embeddings: Any, *, width: int | None = None, dtype: torch.dtype | None = None, name: str = "embeddings"
-) -> Rows:
+) -> PackedEmbeddings:
     """All graphs' embeddings as one matrix.
 
     float64 if there is any float64 among them, else float32 (also for integers and half precision), unless `dtype` says
@@ -71,7 +71,7 @@ def read_embeddings(
         values = np.concatenate(arrays, dtype=kind, casting="unsafe")
     ptr = np.zeros(len(arrays) + 1, dtype=np.int64)
     np.cumsum([len(array) for array in arrays], out=ptr[1:])
-    rows = Rows(torch.from_numpy(values), torch.from_numpy(ptr))
+    rows = PackedEmbeddings(torch.from_numpy(values), torch.from_numpy(ptr))
     _refuse_non_finite(rows, name)
     return rows
 
@@ -98,7 +98,7 @@ def _array(graph: Any, number: int, name: str) -> NDArray[Any]:
     return array
 
 
-def _refuse_non_finite(rows: Rows, name: str) -> None:
+def _refuse_non_finite(rows: PackedEmbeddings, name: str) -> None:
     # A sum is one pass without a copy, and no number among the terms makes it no number.
     if bool(torch.isfinite(rows.values.sum())):
         return

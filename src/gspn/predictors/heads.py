@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from gspn.attributes import FloatArray
-from gspn.predictors.embeddings import Rows
+from gspn.predictors.embeddings import PackedEmbeddings
 from gspn.predictors.loops import Integers, adam, rectify_and_pool, unpool
 from gspn.predictors.outputs import Outputs
 from gspn.random_streams import keyed_generator
@@ -71,7 +71,7 @@ class Head:
     step: int = 0
 
 
-class Stack:
+class HeadStack:
     """Heads of one width at work, all after the same number of steps."""
 
     def __init__(self, heads: Sequence[Head]) -> None:
@@ -124,7 +124,7 @@ class Stack:
     def _copy(self, kind: int, head: int) -> Weights:
         return {name: tensor[head].clone() for name, tensor in self._tensors[kind].items()}
 
-    def outputs(self, rows: Rows) -> Tensor:
+    def outputs(self, rows: PackedEmbeddings) -> Tensor:
         """[heads, G, O] for all graphs, in chunks."""
         found = []
         for start, end in rows.chunks(max(1, _NUMBERS_AT_ONCE // self.columns)):

@@ -9,20 +9,20 @@ from typing import Any
 import torch
 
 from gspn.attributes import FloatArray
-from gspn.predictors.embeddings import Rows
+from gspn.predictors.embeddings import PackedEmbeddings
 from gspn.predictors.heads import Head, Weights, starting_weights
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledEmbeddings:
     """Graphs with labels [G, T] as they were encoded, NaN where missing."""
 
-    rows: Rows
+    rows: PackedEmbeddings
     labels: FloatArray
 
 
 @dataclass
-class Run:
+class HeadRun:
     """The training of one head: how, and how far it has come."""
 
     hidden: int

@@ -23,12 +23,12 @@ from tqdm import tqdm
 
 from gspn.attributes import FloatArray
 from gspn.errors import InputError
-from gspn.predictors.embeddings import Rows
-from gspn.predictors.heads import Head, Stack, Weights
-from gspn.predictors.keeping import Keeper
+from gspn.predictors.checkpoints import HeadCheckpoint
+from gspn.predictors.embeddings import PackedEmbeddings
+from gspn.predictors.heads import Head, HeadStack, Weights
 from gspn.predictors.loops import Integers, gather_graphs
 from gspn.predictors.outputs import Outputs
-from gspn.predictors.runs import Labelled, Run
+from gspn.predictors.runs import HeadRun, LabelledEmbeddings
 from gspn.predictors.sharing import Workers, share_out
 from gspn.random_streams import keyed_generator
 from gspn.targets import all_binary
@@ -38,15 +38,15 @@ _ORDER = 12
 
 
 def train(
-    runs: Sequence[Run],
+    runs: Sequence[HeadRun],
     outputs: Outputs,
-    training: Labelled,
-    validation: Labelled | None,
+    training: LabelledEmbeddings,
+    validation: LabelledEmbeddings | None,
     *,
     batch_size: int,
     order_seed: int,
     show_progress: bool,
-    keeper: Keeper | None = None,
+    keeper: HeadCheckpoint | None = None,
 ) -> None:
     """Train every run to its end; they are up to date after every epoch, also when training ends by an exception.
 
@@ -98,27 +98,27 @@ class _Lesson:
     """What all heads learn from and are examined in."""
 
     outputs: Outputs
-    rows: Rows
+    rows: PackedEmbeddings
     labels: FloatArray
     """[G, T], standardised."""
-    validation: Labelled | None
+    validation: LabelledEmbeddings | None
     scored: bool
 
 
-_Share: TypeAlias = list[tuple[Stack, list[Run]]]
+_Share: TypeAlias = list[tuple[HeadStack, list[HeadRun]]]
 """What one thread does: stacks, and the runs of their heads."""
 
 
-def _stacked(left: Sequence[tuple[Run, Head]], threads: int) -> list[_Share]:
+def _stacked(left: Sequence[tuple[HeadRun, Head]], threads: int) -> list[_Share]:
     if not left:
         return []
     return [
-        [(Stack([left[i][1] for i in stack]), [left[i][0] for i in stack]) for stack in share]
+        [(HeadStack([left[i][1] for i in stack]), [left[i][0] for i in stack]) for stack in share]
         for share in share_out([run.hidden for run, _ in left], threads)
     ]
 
 
-def _at_rest(shares: Sequence[_Share]) -> list[tuple[Run, Head]]:
+def _at_rest(shares: Sequence[_Share]) -> list[tuple[HeadRun, Head]]:
     return [pair for stack, runs in chain.from_iterable(shares) for pair in zip(runs, stack.heads(), strict=True)]
 
 
@@ -129,7 +129,7 @@ def _epoch(
     batches: Sequence[Integers],
     stop: Event,
     after_batch: Callable[[], object] = lambda: None,
-) -> list[tuple[Run, dict[str, Any], Weights]]:
+) -> list[tuple[HeadRun, dict[str, Any], Weights]]:
     """One pass over the training graphs and one over the validation graphs; every run's record and weights."""
     labels, values, ptr = lesson.labels, lesson.rows.values.numpy(), lesson.rows.ptr.numpy()
     labelled, sizes = (~np.isnan(labels)).sum(1), np.diff(ptr)
@@ -157,7 +157,7 @@ def _epoch(
 
 
 def _validate(
-    stack: Stack, outputs: Outputs, validation: Labelled, records: Sequence[dict[str, Any]], scored: bool
+    stack: HeadStack, outputs: Outputs, validation: LabelledEmbeddings, records: Sequence[dict[str, Any]], scored: bool
 ) -> None:
     """Add validation loss and, where wanted, score to the heads' records."""
     found = stack.outputs(validation.rows).numpy()
@@ -169,7 +169,7 @@ def _validate(
             record["score"] = outputs.score(own, validation.labels) if math.isfinite(loss) else math.nan
 
 
-def _worth_scoring(outputs: Outputs, labels: FloatArray, runs: Sequence[Run]) -> bool:
+def _worth_scoring(outputs: Outputs, labels: FloatArray, runs: Sequence[HeadRun]) -> bool:
     """Whether scores are computed after every epoch: if they exist, and are cheap or somebody waits for them."""
     monitored = any(run.monitor == "score" for run in runs)
     try:
@@ -182,7 +182,7 @@ def _worth_scoring(outputs: Outputs, labels: FloatArray, runs: Sequence[Run]) ->
     return monitored or not all_binary(outputs.target)
 
 
-def _show(bar: Any, epoch: int, epochs: int, runs: Sequence[Run]) -> None:
+def _show(bar: Any, epoch: int, epochs: int, runs: Sequence[HeadRun]) -> None:
     bar.set_description(f"fit, epoch {epoch + 1}/{epochs}", refresh=False)
     if len(runs) == 1:
         record = runs[0].history[-1]

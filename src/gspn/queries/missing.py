@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gspn.circuits.distributions import Distribution, Table
+from gspn.circuits.distributions import CategoricalDistribution, Distribution
 from gspn.circuits.given import Roots, distributions, draw_many
 from gspn.graphs.batch import Batch
 from gspn.queries.contract import Answering
@@ -41,7 +41,7 @@ def filled(given: Roots, batch: Batch, rows: Tensor, how: str, generator: torch.
 
 def _value(found: Distribution, how: str) -> Tensor:
     """[n] one value of each distribution."""
-    if isinstance(found, Table) or how == "mode":
+    if isinstance(found, CategoricalDistribution) or how == "mode":
         return found.mode
     if how == "median":
         return found.quantile(0.5)

@@ -63,11 +63,11 @@ def per_entry(sums: Tensor) -> Tensor:
     return sums[..., 0] / sums[..., 1]
 
 
-def is_cheap(dataset: GraphDataset, longest_echo: int, most_vertices: int, seed: int) -> bool:
-    """Whether so many vertices of a dataset can be left out one by one without much ado: tried on its largest graph.
+def is_cheap(dataset: GraphDataset, longest_closed_walk: int, most_vertices: int, seed: int) -> bool:
+    """Whether this many vertices of a dataset can be left out one by one cheaply: tried on its largest graph.
 
-    A vertex hears itself along closed walks of up to `longest_echo` steps. Where one with very many neighbours is near,
-    leaving out one of these takes a copy of all.
+    A vertex sees itself along closed walks of up to `longest_closed_walk` steps. Near a vertex with very many
+    neighbours, leaving out one of these takes copies of all of them.
     """
     largest = int(dataset.num_edges_per_graph().argmax()) if len(dataset) else 0
     batch = dataset.batch(torch.arange(largest, largest + 1)) if len(dataset) else None
@@ -75,7 +75,7 @@ def is_cheap(dataset: GraphDataset, longest_echo: int, most_vertices: int, seed:
         return True
     most_vertices = min(most_vertices, int(dataset.num_vertices_per_graph().sum()))
     roots = keyed_uniform(seed, torch.arange(batch.num_vertices), _TRIED).argsort()[:_TRIES]
-    keys = Neighbourhood.of(batch).closed_walks(roots, longest_echo, _CHEAP_COPIES * len(roots) // most_vertices)
+    keys = Neighbourhood.of(batch).closed_walks(roots, longest_closed_walk, _CHEAP_COPIES * len(roots) // most_vertices)
     if keys is None:
         return False
     edges = int(batch.in_degree[keys % batch.num_vertices].sum())

@@ -22,7 +22,7 @@ from gspn.errors import GSPNError
 from gspn.graphs.batch import Batch
 from gspn.graphs.stored import store_graph
 from gspn.kernels import Received
-from gspn.kernels.contract import Told
+from gspn.kernels.contract import Expectations
 from gspn.models.gspn import GSPN
 from gspn.models.loading import load
 from gspn.testing import oracle
@@ -180,10 +180,10 @@ class AggregationSuite(Suite):
         batch = model.collate(graphs)
         told = torch.randn(batch.num_vertices, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
         climb = self._climb(model, batch)
-        received = climb.aggregate(1, self._posterior(batch), Told(told))
+        received = climb.aggregate(1, self._posterior(batch), Expectations(told))
         assert received.context is not None, "expectations are sent, but there is no context"
         assert torch.equal(received.context.present, batch.in_degree > 0), "present is False where nothing is received"
-        constant = climb.aggregate(1, self._posterior(batch), Told(torch.ones_like(told))).context
+        constant = climb.aggregate(1, self._posterior(batch), Expectations(torch.ones_like(told))).context
         assert constant is not None
         expected = (batch.in_degree > 0).double()[:, None].expand_as(told)
         torch.testing.assert_close(constant.mean, expected, rtol=0, atol=1e-9, msg="weights do not sum to 1")

@@ -60,7 +60,7 @@ __all__ = [
     "Mix",
     "Model",
     "Node",
-    "Readout",
+    "ReadoutParameters",
     "Received",
     "Regression",
     "Result",
@@ -115,7 +115,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Readout:
+class ReadoutParameters:
     """What stands on top of a model with targets, in the user's units; G graph states.
 
     `leaves` are those of a `Model`, one row a graph state: arrays [G, ...].
@@ -248,7 +248,7 @@ def posteriors(model: Model, graph: Graph, v: int) -> Array:
 # ---- The readout
 
 
-def graph_states(model: Model, head: Readout, graph: Graph, vertices: Iterable[int]) -> Array:
+def graph_states(model: Model, head: ReadoutParameters, graph: Graph, vertices: Iterable[int]) -> Array:
     """[G] the weights of the graph states, from every vertex as the root of its own trees of every height.
 
     Each state's posterior hands its share to the graph states by its own row of the transitions, one after another. The
@@ -270,7 +270,9 @@ def graph_states(model: Model, head: Readout, graph: Graph, vertices: Iterable[i
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
-def readout(model: Model, head: Readout, graph: Graph, targets: Iterable[float], vertex: int | None = None) -> float:
+def readout(
+    model: Model, head: ReadoutParameters, graph: Graph, targets: Iterable[float], vertex: int | None = None
+) -> float:
     """log P(observed targets | graph), or those of one vertex; a target that is NaN is missing."""
     weights = graph_states(model, head, graph, range(len(graph.x)) if vertex is None else [vertex])
     observed = {name: y for name, y in zip(head.kinds, targets, strict=True) if not math.isnan(y)}

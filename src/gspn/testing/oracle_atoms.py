@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gspn.testing.oracle_leaves import Array, Parameters, Told, Units, log, log_cauchy
+from gspn.testing.oracle_leaves import Array, LeafExpectation, Parameters, Units, log, log_cauchy
 
 Atoms: TypeAlias = Mapping[str, Sequence[float]]  # by attribute, ascending
 
@@ -41,8 +41,8 @@ def log_places(values: Sequence[float | None], of: Sequence[Mapping[float, float
 
 
 def told(
-    rest: Told, values: Sequence[float | None], of: Sequence[Mapping[float, float]], units: Sequence[Units]
-) -> Told:
+    rest: LeafExpectation, values: Sequence[float | None], of: Sequence[Mapping[float, float]], units: Sequence[Units]
+) -> LeafExpectation:
     """What is told of continuous attributes, given what the rest alone would tell: known values as they are.
 
     Unknown ones are at an atom or elsewhere, independently of each other.
@@ -63,7 +63,7 @@ def told(
             if values[b] is None:
                 both = share * (1 - math.fsum(of[b].values())) * rest.covariance[a, b]
                 covariance[a, b] = covariance[b, a] = both
-    return Told([[float(number)] for number in mean], covariance)
+    return LeafExpectation([[float(number)] for number in mean], covariance)
 
 
 def log_guard(x: float, units: Units, atoms: Sequence[float]) -> float:

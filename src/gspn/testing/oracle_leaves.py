@@ -31,7 +31,7 @@ class Heard:
 
 
 @dataclass(frozen=True)
-class Told:
+class LeafExpectation:
     """What is told of several attributes if one leaf is their distribution, attribute after attribute."""
 
     mean: list[list[float]]
@@ -132,7 +132,7 @@ def told(
     values: Sequence[float | None],
     units: Sequence[Units],
     heard: Heard | None,
-) -> Told:
+) -> LeafExpectation:
     """Known entries as they are, others by their conditional expectation, with the covariance of what is not known."""
     if all(kind == "continuous" for kind in kinds):
         return told_by_gaussian(leaf, values, units, heard)
@@ -142,24 +142,30 @@ def told(
         case "categorical":
             probs = own["probs"]
             if value is not None:
-                return Told([[float(code == value) for code in range(len(probs))]], np.zeros((len(probs), len(probs))))
-            return Told([[float(p) for p in probs]], np.diag(probs) - np.outer(probs, probs))
+                return LeafExpectation(
+                    [[float(code == value) for code in range(len(probs))]], np.zeros((len(probs), len(probs)))
+                )
+            return LeafExpectation([[float(p) for p in probs]], np.diag(probs) - np.outer(probs, probs))
         case "binary":
             p = float(own["probs"])
-            return Told([[p]], np.array([[p * (1 - p)]])) if value is None else Told([[value]], np.zeros((1, 1)))
+            return (
+                LeafExpectation([[p]], np.array([[p * (1 - p)]]))
+                if value is None
+                else LeafExpectation([[value]], np.zeros((1, 1)))
+            )
         case "count" | "negative_binomial" | "count_table":
             if value is not None:
-                return Told([[math.log1p(value)]], np.zeros((1, 1)))
+                return LeafExpectation([[math.log1p(value)]], np.zeros((1, 1)))
             probs = count_probabilities(kind, own)
             mean = math.fsum(p * math.log1p(n) for n, p in enumerate(probs))
             variance = math.fsum(p * (math.log1p(n) - mean) ** 2 for n, p in enumerate(probs))
-            return Told([[mean]], np.array([[variance]]))
+            return LeafExpectation([[mean]], np.array([[variance]]))
     raise ValueError(f"no such kind of attribute: {kind!r}")
 
 
 def told_by_gaussian(
     leaf: Parameters, values: Sequence[float | None], units: Sequence[Units], heard: Heard | None
-) -> Told:
+) -> LeafExpectation:
     """ξ and Cov(x | known x) of a joint Gaussian, in units: known entries are regressed on, by sub-blocks."""
     mean, covariance = gaussian(leaf, heard)
     known = [i for i, value in enumerate(values) if value is not None]
@@ -171,7 +177,7 @@ def told_by_gaussian(
     left[np.ix_(unknown, unknown)] = block(covariance, unknown) - across @ np.linalg.solve(among, across.T)
     spreads = np.array([spread for _, spread in units])
     standardised = [[(float(value) - center) / spread] for value, (center, spread) in zip(x, units, strict=True)]
-    return Told(standardised, left / np.outer(spreads, spreads))
+    return LeafExpectation(standardised, left / np.outer(spreads, spreads))
 
 
 def count_probabilities(kind: str, leaf: Parameters) -> list[float]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from gspn.testing import oracle_atoms, oracle_leaves
 from gspn.testing.oracle_contexts import Regression
-from gspn.testing.oracle_leaves import Array, Heard, Told, log, log_sum_exp
+from gspn.testing.oracle_leaves import Array, Heard, LeafExpectation, log, log_sum_exp
 
 Scope: TypeAlias = str | tuple[str, ...]  # an attribute, or several that have a leaf in common
 Unit: TypeAlias = tuple[Any, ...]  # ("sum", j, [children]) | ("product", [children]) | ("leaf", scope, m)
@@ -234,11 +234,13 @@ def log_leaf(model: Model, level: int, scope: Scope, m: int, entries: dict[str, 
     return oracle_leaves.log_leaf(kinds, leaf, values, context if isinstance(context, Heard) else None)
 
 
-def told_by_leaf(model: Model, level: int, scope: Scope, m: int, entries: dict[str, Entry], context: Context) -> Told:
+def told_by_leaf(
+    model: Model, level: int, scope: Scope, m: int, entries: dict[str, Entry], context: Context
+) -> LeafExpectation:
     """What a vertex tells of a scope if this leaf is its distribution."""
     leaf, (values, codes) = parameters(model, level, scope, m), known(scope, entries)
     if scope in model.expectations:
-        return Told(model.expectations[scope](leaf, values, codes, plain(context)), None)
+        return LeafExpectation(model.expectations[scope](leaf, values, codes, plain(context)), None)
     if scope in model.densities and not {"std", "covariance"} & set(leaf):
         leaf["std"] = math.nan  # a mean is enough to tell; how uncertain it is, nobody has said
     names, heard = names_of(scope), context if isinstance(context, Heard) else None

@@ -21,7 +21,7 @@ from gspn.errors import InputError
 from gspn.graphs import pack
 from gspn.graphs.edits import edit
 from gspn.queries.scoring import is_cheap
-from gspn.web.asked import AddEdge, Edit, RemoveEdge, SetEntry
+from gspn.web.inputs import AddEdge, Edit, RemoveEdge, SetEntry
 from gspn.web.subjects import Subject
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -219,7 +219,7 @@ def _edges(graph: Data) -> list[list[int | bool]]:
 
 
 def _refuse_long(subject: Subject, graph: Data, roots: int) -> None:
-    if not is_cheap(pack([graph], subject.model.schema), subject.model.answering.longest_echo, roots, seed=0):
+    if not is_cheap(pack([graph], subject.model.schema), subject.model.answering.longest_closed_walk, roots, seed=0):
         raise InputError("leaving out every vertex would take too long on this graph; take the pseudo-likelihood")
 
 

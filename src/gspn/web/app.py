@@ -24,9 +24,9 @@ except ImportError as error:
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.web import answers
-from gspn.web.asked import EntryQuestion, Question
 from gspn.web.examples import EXAMPLES
 from gspn.web.guard import Guard
+from gspn.web.inputs import EntryQuestion, Question
 from gspn.web.limits import Limits
 from gspn.web.shelf import Shelf
 from gspn.web.subjects import knows_molecules, members

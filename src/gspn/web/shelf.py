@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from gspn.errors import GSPNError, InputError
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
-from gspn.web.asked import Question
+from gspn.web.inputs import Question
 from gspn.web.learning import Learning, learn_molecules, learn_tables
 from gspn.web.limits import Limits
 from gspn.web.subjects import Subject, Upload, from_text, read_tables

@@ -174,7 +174,7 @@ def _read_files(
     types = tuple(str(one)[:60] for one in dataset.edge_types or ())
     cheap = True
     if model is not None and fits:
-        cheap = is_cheap(dataset, model.answering.longest_echo, limits.vertices, seed=0)
+        cheap = is_cheap(dataset, model.answering.longest_closed_walk, limits.vertices, seed=0)
     return Upload(dataset, tuple(called), types, cheap), fits
 
 

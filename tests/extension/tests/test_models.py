@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 import gspn
 from gspn import GSPN, Binary, Continuous, Schema
 from gspn.circuits import Leaf, Product, Sum
-from gspn.circuits.distributions import Mixture
+from gspn.circuits.distributions import MixtureDistribution
 from gspn.testing import oracle, oracle_graph, oracle_model
 
 SCHEMA = Schema([Continuous("x"), Continuous("y"), Binary("b"), Continuous("z", distribution="student_t")])
@@ -177,7 +177,7 @@ def test_shapes_of_answers(name: str) -> None:
     model, data = build(name), draw(4)
     for attribute, center in (("x", 0.0), ("y", 2.0), ("z", 0.0)):
         found = model.conditional(data, attribute)
-        assert isinstance(found, Mixture)
+        assert isinstance(found, MixtureDistribution)
         t, step = np.linspace(-9.0, 9.0, 501, retstep=True)
         grid, weight = center + np.sinh(t), np.cosh(t) * step
         log_density = np.stack([found.log_prob(float(place)).numpy() for place in grid], axis=1)

@@ -41,7 +41,7 @@ class Level(NamedTuple):
     """[d, d] what tied slopes are measured by"""
 
 
-class Found(NamedTuple):
+class LevelEstimate(NamedTuple):
     """What a level should have."""
 
     mass: Tensor
@@ -54,7 +54,7 @@ class Found(NamedTuple):
     """[leaves, d, d] about the new means, what is missing and the ridge included"""
 
 
-def estimate_level(level: Level, x: Tensor, weights: Tensor, context: Context | None) -> Found:
+def estimate_level(level: Level, x: Tensor, weights: Tensor, context: Context | None) -> LevelEstimate:
     """The estimate from rows x [n, d], NaN where unknown, with weights [n, leaves]."""
     received = _received(context, x)
     if level.slope is None or context is None:
@@ -72,7 +72,7 @@ def estimate_level(level: Level, x: Tensor, weights: Tensor, context: Context | 
     scatter = scatter - explained - explained.mT + slope @ square @ slope.mT
     if not level.tied_slopes:
         scatter = scatter + RIDGE * slope @ slope.mT
-    return Found(mass, mean, slope, scatter)
+    return LevelEstimate(mass, mean, slope, scatter)
 
 
 def spreads(level: Level, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

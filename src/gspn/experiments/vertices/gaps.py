@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gspn.experiments.vertices.sets import Labelled
+from gspn.experiments.vertices.sets import LabelledGraphs
 from gspn.experiments.yardstick.masks import hidden_entries
 from gspn.random_streams import keyed_uniform
 
@@ -20,7 +20,7 @@ _GAPS = 42
 """Names a stream of random numbers."""
 
 
-def gaps(found: Labelled, mechanism: str, rate: float, seed: int) -> Tensor:
+def gaps(found: LabelledGraphs, mechanism: str, rate: float, seed: int) -> Tensor:
     """[N, d] True where an entry is hidden."""
     x = found.dataset.entries()
     visible = [found.dataset.schema.names[column] for column in found.visible]

@@ -35,7 +35,7 @@ _PENALTIES = (0.01, 0.1, 1.0, 10.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class VertexTask:
     """What is given: graphs with gaps and without labels, the labels [N] and who may see which of them."""
 
     dataset: GraphDataset
@@ -93,12 +93,12 @@ class Task:
         return found
 
 
-def frequencies(task: Task, seed: int) -> Probabilities:
+def frequencies(task: VertexTask, seed: int) -> Probabilities:
     counts = np.bincount(task.labels[task.train].long().numpy(), minlength=task.classes) + 1.0
     return np.repeat((counts / counts.sum())[None], len(task.labels), 0)
 
 
-def logistic(task: Task, seed: int) -> Probabilities:
+def logistic(task: VertexTask, seed: int) -> Probabilities:
     """The penalty is that with the least log-loss on the validation labels."""
     best, least = None, np.inf
     y = task.labels.numpy()
@@ -115,14 +115,14 @@ def logistic(task: Task, seed: int) -> Probabilities:
     return best
 
 
-def boosting(task: Task, seed: int) -> Probabilities:
+def boosting(task: VertexTask, seed: int) -> Probabilities:
     model = HistGradientBoostingClassifier(random_state=seed).fit(
         task.table[task.train], task.labels[task.train].numpy()
     )
     return _spread(model.predict_proba(task.table), model.classes_, task.classes)
 
 
-def label_propagation(task: Task, seed: int) -> Probabilities:
+def label_propagation(task: VertexTask, seed: int) -> Probabilities:
     known = task.known
     mask = ~known.isnan()
     found = LabelPropagation(num_layers=50, alpha=0.9)(known.nan_to_num(0.0).long(), task.edges, mask=mask)
@@ -131,7 +131,7 @@ def label_propagation(task: Task, seed: int) -> Probabilities:
     return np.where(total > 1e-9, found / np.maximum(total, 1e-9), frequencies(task, seed))
 
 
-def correct_and_smooth(task: Task, seed: int) -> Probabilities:
+def correct_and_smooth(task: VertexTask, seed: int) -> Probabilities:
     found = torch.from_numpy(logistic(task, seed)).float()
     known = task.known
     mask = ~known.isnan()
@@ -143,17 +143,17 @@ def correct_and_smooth(task: Task, seed: int) -> Probabilities:
     return np.asarray(soft / np.maximum(soft.sum(1, keepdims=True), 1e-9))
 
 
-def gspn_evidence(task: Task, seed: int) -> Probabilities:
+def gspn_evidence(task: VertexTask, seed: int) -> Probabilities:
     """The defaults; labels of others are evidence."""
     return _gspn(task, seed, labels="evidence")
 
 
-def gspn_targets(task: Task, seed: int) -> Probabilities:
+def gspn_targets(task: VertexTask, seed: int) -> Probabilities:
     """The defaults where labels are targets alone."""
     return _gspn(task, seed, labels="targets")
 
 
-def _gspn(task: Task, seed: int, labels: str) -> Probabilities:
+def _gspn(task: VertexTask, seed: int, labels: str) -> Probabilities:
     model = SupervisedGSPN(task.dataset.schema, task.target, target_level="vertex", labels=labels, seed=seed)
     carried = task.dataset.with_targets(task.known[:, None], "vertex")
     chosen = task.labels.masked_fill(~task.validation, torch.nan)[:, None]

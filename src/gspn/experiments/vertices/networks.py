@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 from torch_geometric.transforms import FeaturePropagation
 
-from gspn.experiments.vertices.methods import Probabilities, Task
+from gspn.experiments.vertices.methods import Probabilities, VertexTask
 
 _EPOCHS, _PATIENCE, _HIDDEN = 200, 50, 64
 _DROPOUT, _RATE, _DECAY = 0.5, 0.01, 5e-4
@@ -29,7 +29,9 @@ _LAYERS: Mapping[str, Callable[[int, int], nn.Module]] = {
 }
 
 
-def network(task: Task, seed: int, *, layer: str, labels: bool = False, propagated: bool = False) -> Probabilities:
+def network(
+    task: VertexTask, seed: int, *, layer: str, labels: bool = False, propagated: bool = False
+) -> Probabilities:
     """With `labels`, half of the training labels are inputs in every step and the others are predicted; in the end all.
 
     With `propagated`, gaps are filled by feature propagation instead of by means.
@@ -39,7 +41,7 @@ def network(task: Task, seed: int, *, layer: str, labels: bool = False, propagat
         return _trained(task, layer, labels and not task.new_graphs, propagated)
 
 
-def _trained(task: Task, layer: str, labels: bool, propagated: bool) -> Probabilities:
+def _trained(task: VertexTask, layer: str, labels: bool, propagated: bool) -> Probabilities:
     inputs = _inputs(task, propagated)
     y, shown = task.labels.nan_to_num(0.0).long(), torch.zeros(len(task.labels), task.classes)
     first = _LAYERS[layer](inputs.shape[1] + (task.classes if labels else 0), _HIDDEN)
@@ -81,7 +83,7 @@ def _trained(task: Task, layer: str, labels: bool, propagated: bool) -> Probabil
         return np.asarray(torch.softmax(outputs(task.train), dim=1).double().numpy())
 
 
-def _inputs(task: Task, propagated: bool) -> Tensor:
+def _inputs(task: VertexTask, propagated: bool) -> Tensor:
     filled, gaps = task.columns
     if not propagated:
         return torch.cat([filled, gaps], dim=1)

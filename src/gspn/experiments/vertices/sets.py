@@ -38,7 +38,7 @@ _SPLIT = 41
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledGraphs:
     """Graphs without gaps, a label a vertex (NaN: none), which columns are never hidden, the published parts."""
 
     dataset: GraphDataset
@@ -55,7 +55,7 @@ class VertexSet:
     """How a set is made, of which kind it is, and whether it is a final one."""
 
     kind: str
-    make: Callable[[], Labelled]
+    make: Callable[[], LabelledGraphs]
     final: bool = False
 
 
@@ -84,11 +84,11 @@ class VertexSource(Source):
 
 
 @lru_cache(maxsize=2)
-def load(name: str) -> Labelled:
+def load(name: str) -> LabelledGraphs:
     return SETS[name].make()
 
 
-def parts(found: Labelled, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def parts(found: LabelledGraphs, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """[N] each, True for the vertices to learn from, to choose by and to be predicted."""
     if found.published is not None:
         return found.published
@@ -101,7 +101,7 @@ def parts(found: Labelled, seed: int) -> tuple[Tensor, Tensor, Tensor]:
 # ---- Where they come from
 
 
-def _citations(name: str, published: bool) -> Labelled:
+def _citations(name: str, published: bool) -> LabelledGraphs:
     root = os.environ.get("GSPN_DATA_ROOT")
     path = Path(root or "") / "citations" / f"{name}.npz"
     if root is None or not path.is_file():
@@ -123,7 +123,7 @@ def _citations(name: str, published: bool) -> Labelled:
     return replace(found, published=(divided[0], divided[1], divided[2])) if published else found
 
 
-def _near(name: str) -> Labelled:
+def _near(name: str) -> LabelledGraphs:
     """A table of scikit-learn's: the first half of its columns is never hidden and says who is near."""
     table = getattr(bundled, f"load_{name}")()
     x = np.asarray(table.data, dtype=float)
@@ -137,7 +137,7 @@ def _near(name: str) -> Labelled:
     return replace(made, visible=tuple(range(visible)))
 
 
-def _atoms(name: str, **options: str) -> Labelled:
+def _atoms(name: str, **options: str) -> LabelledGraphs:
     """Which element an atom is, from all else that is known of it and from its neighbours; new molecules."""
     dataset = datasets.load(name, progress=False, **options)
     most = int((dataset.num_vertices_per_graph().cumsum(0) <= _MOST_VERTICES).sum())
@@ -153,10 +153,10 @@ def _atoms(name: str, **options: str) -> Labelled:
     edges = torch.stack([batch.source.long(), batch.target.long()]) - first[graph]
     columns = torch.cat([batch.in_degree.double()[:, None], x[:, others]], dim=1)
     target = Categorical("label", [element.categories[int(code)] for code in codes])
-    return Labelled(packed(schema, columns, edges, first, edge_ptr), labels.double(), target, new_graphs=True)
+    return LabelledGraphs(packed(schema, columns, edges, first, edge_ptr), labels.double(), target, new_graphs=True)
 
 
-def _generated(homophily: float, seed: int, n: int = 600, classes: int = 4) -> Labelled:
+def _generated(homophily: float, seed: int, n: int = 600, classes: int = 4) -> LabelledGraphs:
     """Classes that six attributes tell weakly; a share of all edges is between vertices of the same class."""
     rng = np.random.default_rng(seed)
     label = rng.integers(classes, size=n)
@@ -170,7 +170,7 @@ def _generated(homophily: float, seed: int, n: int = 600, classes: int = 4) -> L
     return _one(schema, x, np.concatenate([ends, ends[::-1]], axis=1), label.astype(float), classes)
 
 
-def _made_by_network(seed: int, n: int = 600, classes: int = 3) -> Labelled:
+def _made_by_network(seed: int, n: int = 600, classes: int = 3) -> LabelledGraphs:
     """Labels that a random convolution of two layers gives to random attributes of a random graph."""
     rng = np.random.default_rng(seed)
     ends = rng.integers(n, size=(2, 2 * n))
@@ -187,12 +187,14 @@ def _made_by_network(seed: int, n: int = 600, classes: int = 3) -> Labelled:
 
 def _one(
     schema: Schema, x: NDArray[np.float64], edges: NDArray[np.int64], label: NDArray[np.float64], k: int
-) -> Labelled:
+) -> LabelledGraphs:
     edge_index = torch.from_numpy(np.ascontiguousarray(edges, dtype=np.int64))
     dataset = packed(
         schema, torch.from_numpy(x), edge_index, torch.tensor([0, len(x)]), torch.tensor([0, edges.shape[1]])
     )
-    return Labelled(dataset, torch.from_numpy(label), Categorical("label", [f"class {code}" for code in range(k)]))
+    return LabelledGraphs(
+        dataset, torch.from_numpy(label), Categorical("label", [f"class {code}" for code in range(k)])
+    )
 
 
 SETS: Mapping[str, VertexSet] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 
-from gspn.experiments.findings import Chart, Number, Picture, Row, Table
-from gspn.experiments.protocols import Contest
+from gspn.experiments.findings import Chart, Number, Picture, ResultTable, Row
+from gspn.experiments.protocols import ModelSelection
 from gspn.experiments.records import Records
 from gspn.experiments.yardstick.ranks import average_ranks, gains
 from gspn.experiments.yardstick.tables import (
@@ -28,8 +28,8 @@ _LOSSES: Mapping[str, Callable[[Mapping[str, float]], float]] = {
 
 
 def label_parts(
-    contests: Sequence[Contest], records: Records, against: str | None
-) -> tuple[list[Table | Chart | Picture], list[str]]:
+    contests: Sequence[ModelSelection], records: Records, against: str | None
+) -> tuple[list[ResultTable | Chart | Picture], list[str]]:
     """What is shown, and what is to be said of it."""
     found, notes = complete_cases(contests, records)
     if not found:
@@ -37,7 +37,7 @@ def label_parts(
     methods = list(next(iter(found.values())))
     scores = {name: scores_of(found, loss) for name, loss in _LOSSES.items()}
     ranks = {name: average_ranks(cases) for name, cases in scores.items()}
-    parts: list[Table | Chart | Picture] = [
+    parts: list[ResultTable | Chart | Picture] = [
         with_intervals("Average ranks", "mean rank over sets", ranks, methods, scores, 2)
     ]
     if against in methods:
@@ -68,11 +68,11 @@ def label_parts(
         if (made := [own[row] for own in found.values() if "error" not in own[row]])
     }
     rows = tuple(Row(row, {"seconds": number}, {}) for row, number in seconds.items())
-    parts.append(Table("Time", "seconds a run, of the clock", "lower", ("seconds",), rows, 1))
+    parts.append(ResultTable("Time", "seconds a run, of the clock", "lower", ("seconds",), rows, 1))
     return parts, [*notes, *collapsed]
 
 
-def _by_gaps(name: str, scores: Mapping[Case, Mapping[str, float]]) -> Table:
+def _by_gaps(name: str, scores: Mapping[Case, Mapping[str, float]]) -> ResultTable:
     """Average ranks again, by what is hidden."""
     kinds = list(dict.fromkeys(case.split(",")[0] for _, case in scores))
     cases = {kind: {case: own for case, own in scores.items() if case[1].split(",")[0] == kind} for kind in kinds}

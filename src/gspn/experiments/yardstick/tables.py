@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from gspn.experiments.findings import Chart, Line, Number, Picture, Row, Table
-from gspn.experiments.marks import write
-from gspn.experiments.protocols import Contest
+from gspn.experiments.findings import Chart, Line, Number, Picture, ResultTable, Row
+from gspn.experiments.formatting import write
+from gspn.experiments.protocols import ModelSelection
 from gspn.experiments.records import Record, Records
 from gspn.experiments.yardstick.pictures import dots
 from gspn.experiments.yardstick.ranks import average_ranks, gains
@@ -27,8 +27,8 @@ _INTERVALS = "In brackets: 90 % intervals, from drawing sets with replacement, t
 
 
 def imputation_parts(
-    contests: Sequence[Contest], records: Records, against: str | None
-) -> tuple[list[Table | Chart | Picture], list[str]]:
+    contests: Sequence[ModelSelection], records: Records, against: str | None
+) -> tuple[list[ResultTable | Chart | Picture], list[str]]:
     """What is shown, and what is to be said of it."""
     found, notes = complete_cases(contests, records)
     if not found:
@@ -42,7 +42,7 @@ def imputation_parts(
     }
     scores = {name: cases for name, cases in scores.items() if cases}
     ranks = {name: average_ranks(cases) for name, cases in scores.items()}
-    parts: list[Table | Chart | Picture] = [
+    parts: list[ResultTable | Chart | Picture] = [
         with_intervals("Average ranks", "mean rank over sets", ranks, methods, scores, 2),
     ]
     if against in methods:
@@ -76,7 +76,7 @@ def imputation_parts(
     return parts, notes
 
 
-def complete_cases(contests: Sequence[Contest], records: Records) -> tuple[Found, list[str]]:
+def complete_cases(contests: Sequence[ModelSelection], records: Records) -> tuple[Found, list[str]]:
     """Records by case and method, of cases that every method with results has finished."""
     by_case: dict[Case, dict[str, Record]] = {}
     for contest in contests:
@@ -126,7 +126,7 @@ def with_intervals(
     methods: Sequence[str],
     cases: Mapping[str, Mapping[Case, Any]],
     digits: int,
-) -> Table:
+) -> ResultTable:
     def number(column: str, row: str) -> Number:
         value, low, high = columns[column][row]
         text = f"{write(value, digits)} [{write(low, digits)}, {write(high, digits)}]"
@@ -135,14 +135,14 @@ def with_intervals(
     rows = tuple(
         Row(row, {column: number(column, row) for column in columns if row in columns[column]}, {}) for row in methods
     )
-    return Table(title, measure, "lower", tuple(columns), rows, digits, (_INTERVALS,))
+    return ResultTable(title, measure, "lower", tuple(columns), rows, digits, (_INTERVALS,))
 
 
 def _percent(interval: Interval) -> Interval:
     return 100 * interval[0], 100 * interval[1], 100 * interval[2]
 
 
-def by_set(title: str, measure: str, scores: Mapping[Case, Mapping[str, float]]) -> Table:
+def by_set(title: str, measure: str, scores: Mapping[Case, Mapping[str, float]]) -> ResultTable:
     columns = tuple(dict.fromkeys(name for name, _ in scores))
     methods = list(next(iter(scores.values())))
     own = {column: [found for (name, _), found in scores.items() if name == column] for column in columns}
@@ -150,10 +150,10 @@ def by_set(title: str, measure: str, scores: Mapping[Case, Mapping[str, float]])
         Row(row, {c: Number(mean(found[row] for found in own[c]), runs=len(own[c])) for c in columns}, {})
         for row in methods
     )
-    return Table(title, measure, "lower", columns, rows, 3)
+    return ResultTable(title, measure, "lower", columns, rows, 3)
 
 
-def _by_mechanism(found: Found) -> list[Table]:
+def _by_mechanism(found: Found) -> list[ResultTable]:
     """The error again, over sets, by what was hidden."""
     kinds = dict.fromkeys(case.split(",")[0] for _, case in found)
     scores = scores_of(found, _error)
@@ -166,7 +166,7 @@ def _by_mechanism(found: Found) -> list[Table]:
     return [with_intervals("Average ranks by error and mechanism", "mean rank over sets", by_kind, methods, cases, 1)]
 
 
-def _calibration(found: Found, methods: Sequence[str]) -> list[Table | Chart | Picture]:
+def _calibration(found: Found, methods: Sequence[str]) -> list[ResultTable | Chart | Picture]:
     """Coverage, width and PIT of numbers, and what it all took."""
     made = {row: [records[row] for records in found.values() if "error" not in records[row]] for row in methods}
     numeric = {row: [record for record in own if "coverage" in record["scores"]["hidden"]] for row, own in made.items()}
@@ -200,8 +200,8 @@ def _calibration(found: Found, methods: Sequence[str]) -> list[Table | Chart | P
         "numbers. Costliest: the hidden entry that was held least likely, in nats.",
     )
     columns = ("coverage", "least of a set", "alone", "width", "costliest", "seconds")
-    parts: list[Table | Chart | Picture] = [
-        Table("Calibration and time", "intervals of 90 %", None, columns, tuple(rows), 3, notes)
+    parts: list[ResultTable | Chart | Picture] = [
+        ResultTable("Calibration and time", "intervals of 90 %", None, columns, tuple(rows), 3, notes)
     ]
     if coverage:
         parts.append(ranks_drawn("Coverage", coverage, "coverage of 90 % intervals, all cases but the tenths", 0.9))

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gspn.compiling import compiled
-from gspn.kernels.compiled.alike import Rows
-from gspn.kernels.compiled.lanes import WIDTH, item, load, spread, store
+from gspn.kernels.compiled.equal_trees import KernelRows
 from gspn.kernels.compiled.layout import Plan, Sizes, add_up, pad, transpose
 from gspn.kernels.compiled.posterior import to_prior
 from gspn.kernels.compiled.rows import (
@@ -25,11 +24,12 @@ from gspn.kernels.compiled.rows import (
     graph_of,
     multiply,
 )
+from gspn.kernels.compiled.simd import WIDTH, item, load, spread, store
 from gspn.kernels.compiled.threads import Team, side_by_side
 from gspn.kernels.compiled.upward import Climbed
 
 
-class Given(NamedTuple):
+class OutputGradients(NamedTuple):
     """Gradients of what `upward` gives, flat; empty: none."""
 
     h: Any
@@ -42,7 +42,7 @@ class Given(NamedTuple):
     """[K, C]"""
 
 
-class Found(NamedTuple):
+class InputGradients(NamedTuple):
     """Gradients of what it was given; each part has sums of its own."""
 
     log_density: Any
@@ -58,11 +58,11 @@ def downward(
     team: Team,
     plan: Plan,
     sizes: Sizes,
-    rows: Rows,
+    rows: KernelRows,
     log_density: Any,
     transition: Any,
     climbed: Climbed,
-    given: Given,
+    given: OutputGradients,
     every_row_its_own: bool,
 ) -> Any:
     """Gradients of log_density, start and transition, flat and without what fills up rows.
@@ -71,7 +71,7 @@ def downward(
     """
     levels, states, wide, kinds = sizes
     number = len(plan.ends) - 1
-    found = Found(
+    found = InputGradients(
         # Rows whose evidence is their own can share one array.
         np.zeros((1 if every_row_its_own else number, len(climbed.density)), climbed.density.dtype),
         np.zeros((number, (levels - 1) * kinds * states * wide)),
@@ -79,7 +79,7 @@ def downward(
     )
     messages = np.empty(2 * len(rows.size) * wide, climbed.density.dtype)
     by_sender, transposed = transpose(team, plan, rows), pad(transition, states, wide, True)
-    padded = Given(
+    padded = OutputGradients(
         pad(given.h, states, wide, False),
         pad(given.graph_sums, states, wide, False),
         given.log_value,
@@ -106,14 +106,14 @@ def descend(
     last_level: int,
     plan: Plan,
     sizes: Sizes,
-    rows: Rows,
-    by_sender: Rows,
+    rows: KernelRows,
+    by_sender: KernelRows,
     log_density: Any,
     transposed: Any,
     climbed: Climbed,
-    given: Given,
+    given: OutputGradients,
     messages: Any,
-    found: Found,
+    found: InputGradients,
 ) -> None:
     """The levels last_level - 1 … first_level of one part's stretches; what is given is filled up.
 

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from gspn.compiling import compiled, once_differentiable
 from gspn.graphs.batch import Batch
-from gspn.kernels.compiled.alike import Rows, rows_alike, rows_alone
-from gspn.kernels.compiled.downward import Given, downward
-from gspn.kernels.compiled.lanes import WIDTH
+from gspn.kernels.compiled.downward import OutputGradients, downward
+from gspn.kernels.compiled.equal_trees import KernelRows, merge_equal_trees, one_row_per_vertex
 from gspn.kernels.compiled.layout import Plan, Sizes, divide
+from gspn.kernels.compiled.simd import WIDTH
 from gspn.kernels.compiled.threads import Team, team
 from gspn.kernels.compiled.upward import Climbed, upward
 from gspn.kernels.contract import Levels
@@ -85,12 +85,12 @@ def _climb(
     log_density: Any,
     start: Any,
     transition: Any,
-) -> tuple[Plan, Rows, Climbed]:
+) -> tuple[Plan, KernelRows, Climbed]:
     """Who does which part, what the loops run over, and what the loop upward finds: all in one call from Python."""
     if every_row_its_own:
-        rows = rows_alone(row_ptr, source, kind, vertex_ptr, evidence, log_density)
+        rows = one_row_per_vertex(row_ptr, source, kind, vertex_ptr, evidence, log_density)
     else:
-        rows = rows_alike(team, row_ptr, source, kind, vertex_ptr, evidence, log_density)
+        rows = merge_equal_trees(team, row_ptr, source, kind, vertex_ptr, evidence, log_density)
     plan = divide(team, rows, sizes.levels)
     return plan, rows, upward(team, plan, sizes, rows, log_density, start, transition)
 
@@ -104,7 +104,7 @@ class _Done(NamedTuple):
     given: tuple[Array, Array, Array]
     """Log-densities, prior and transitions, flat"""
     plan: Plan
-    rows: Rows
+    rows: KernelRows
     climbed: Climbed
 
 
@@ -142,7 +142,7 @@ class _Climb(torch.autograd.Function):
         logs, _, theta = done.given
         by_level = None if of_posteriors is None else of_posteriors.transpose(0, 1)
         gradients = by_level, of_sums, of_log_value, of_root_prior
-        given = Given(*(logs[:0] if gradient is None else _flat(gradient) for gradient in gradients))
+        given = OutputGradients(*(logs[:0] if gradient is None else _flat(gradient) for gradient in gradients))
         known = done.team, done.plan, done.sizes, done.rows, logs, theta, done.climbed
         found = _downward(*known, given, done.every_row_its_own)
         of_log_density, of_prior, of_transitions = (torch.from_numpy(value) for value in found)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gspn.compiling import compiled
-from gspn.kernels.compiled.alike import Rows
-from gspn.kernels.compiled.lanes import WIDTH, exp_negative, fill, larger, largest, load, store
+from gspn.kernels.compiled.equal_trees import KernelRows
+from gspn.kernels.compiled.simd import WIDTH, exp_negative, fill, larger, largest, load, store
 from gspn.kernels.compiled.threads import Team, parts, side_by_side
 
 STRETCH = 128
@@ -37,7 +37,7 @@ class Sizes(NamedTuple):
 
 
 @compiled
-def divide(team: Team, rows: Rows, levels: int) -> Plan:
+def divide(team: Team, rows: KernelRows, levels: int) -> Plan:
     """Cut the rows into parts of about equal work, between graphs if these are not much too large."""
     row_ptr, graph_ptr = rows.row_ptr, rows.graph_ptr
     graphs, number = len(graph_ptr) - 1, parts(team, len(rows.size) * levels)
@@ -123,9 +123,9 @@ def _tabulate(part: int, number: int, states: int, wide: int, log_density: Any, 
 
 
 @compiled
-def transpose(team: Team, plan: Plan, rows: Rows) -> Rows:
+def transpose(team: Team, plan: Plan, rows: KernelRows) -> KernelRows:
     """The same rows with edges by sender: `row_ptr` tells where a row's outgoing edges begin, `source` who receives."""
-    by_sender = Rows(
+    by_sender = KernelRows(
         np.zeros(len(rows.row_ptr), np.int64),
         np.empty(len(rows.source), np.int32),
         np.empty(len(rows.kind), np.int32),
@@ -144,7 +144,7 @@ def transpose(team: Team, plan: Plan, rows: Rows) -> Rows:
 
 
 @compiled
-def _transpose(part: int, cuts: Any, ends: Any, rows: Rows, by_sender: Rows) -> None:
+def _transpose(part: int, cuts: Any, ends: Any, rows: KernelRows, by_sender: KernelRows) -> None:
     """Between the part's rows and all others there are no edges: it begins where its incoming edges begin."""
     first, last = cuts[ends[part]], cuts[ends[part + 1] - 1]
     out_ptr = by_sender.row_ptr

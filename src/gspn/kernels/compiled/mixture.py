@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gspn.compiling import compiled, once_differentiable
-from gspn.kernels.compiled.lanes import WIDTH, exp_negative, fill, larger, largest, load, store, total
+from gspn.kernels.compiled.simd import WIDTH, exp_negative, fill, larger, largest, load, store, total
 
 
 def log_mixture(log_prior: Tensor, log_density: Tensor, evidence: Tensor | None, y: Tensor) -> Tensor:

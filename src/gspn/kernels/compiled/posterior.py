@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gspn.compiling import compiled
-from gspn.kernels.compiled.lanes import WIDTH, fill, load, store, total
 from gspn.kernels.compiled.rows import part
+from gspn.kernels.compiled.simd import WIDTH, fill, load, store, total
 
 
 @part

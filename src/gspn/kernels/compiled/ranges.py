@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gspn.compiling import compiled
-from gspn.kernels.compiled.lanes import item
 from gspn.kernels.compiled.posterior import log_of, posterior
 from gspn.kernels.compiled.rows import TILE, copy_row, gather, multiply
+from gspn.kernels.compiled.simd import item
 from gspn.kernels.compiled.threads import Team, parts, side_by_side
 
 

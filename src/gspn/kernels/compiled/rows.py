@@ -2,7 +2,7 @@
 
 Vertices are treated in tiles of eight, whose products with a transition keep to registers. These functions become part
 of the loops that use them. Numba keeps the loops' machine code on disk and does not notice changes here: whoever
-changes this file or `lanes` has to clear the cache (see the notes for developers).
+changes this file or `simd` has to clear the cache (see the notes for developers).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from gspn.compiling import compiled
-from gspn.kernels.compiled.lanes import WIDTH, fill, item, load, spread, store
+from gspn.kernels.compiled.simd import WIDTH, fill, item, load, spread, store
 from gspn.kernels.contract import LONG_SUM
 
 TILE = 8

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gspn.compiling import compiled
-from gspn.kernels.compiled.alike import Rows
-from gspn.kernels.compiled.lanes import WIDTH, item, load, spread, store
+from gspn.kernels.compiled.equal_trees import KernelRows
 from gspn.kernels.compiled.layout import Plan, Sizes, add_up, pad, tabulate
 from gspn.kernels.compiled.posterior import log_of, posterior
 from gspn.kernels.compiled.rows import CHUNK, TILE, copy_row, flush, gather, graph_of, multiply
+from gspn.kernels.compiled.simd import WIDTH, item, load, spread, store
 from gspn.kernels.compiled.threads import Team, side_by_side
 
 
@@ -42,7 +42,9 @@ class Climbed(NamedTuple):
 
 
 @compiled
-def upward(team: Team, plan: Plan, sizes: Sizes, rows: Rows, log_density: Any, start: Any, transition: Any) -> Climbed:
+def upward(
+    team: Team, plan: Plan, sizes: Sizes, rows: KernelRows, log_density: Any, start: Any, transition: Any
+) -> Climbed:
     """Climb from level 0 to the root; log_density [L, U, C], start [C] and transition [L-1, T, C, C] are flat."""
     levels, states, wide, _ = sizes
     count, graphs, number = len(rows.size), len(rows.graph_ptr) - 1, len(plan.ends) - 1
@@ -74,7 +76,7 @@ def climb(
     last_level: int,
     plan: Plan,
     sizes: Sizes,
-    rows: Rows,
+    rows: KernelRows,
     log_density: Any,
     start: Any,
     transition: Any,

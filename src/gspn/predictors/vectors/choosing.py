@@ -20,7 +20,7 @@ from gspn.predictors.vectors.calibration import calibrate, log_probabilities
 from gspn.predictors.vectors.families import FAMILIES
 from gspn.predictors.vectors.linear import Linear
 from gspn.predictors.vectors.target_head import Part, TargetHead, Units
-from gspn.predictors.vectors.task import Head, Task
+from gspn.predictors.vectors.task import FittedHead, Task
 from gspn.targets import Target, target_schema
 
 TOGETHER = "together"
@@ -38,7 +38,7 @@ _MANY, _VERY_MANY = 1_000, 20_000
 
 
 @dataclass(frozen=True)
-class Tried:
+class HeadTrial:
     """How good one head was on rows that it had not learned from."""
 
     target: str
@@ -54,7 +54,7 @@ class Tried:
 class Chosen:
     heads: tuple[TargetHead, ...]
     """one a target"""
-    tried: tuple[Tried, ...]
+    tried: tuple[HeadTrial, ...]
 
     def outputs(self, rows: Any, meaning: Outputs) -> FloatArray:
         """[n, O] of all targets, one after another."""
@@ -107,7 +107,7 @@ def choose_heads(
         data = _Data(rows[known], labels[known, column], held_out, Units.of(attribute, labels[known, column]), seed)
         head, candidates = _choose(data, families, monitor, refit)
         heads.append(head)
-        tried += [Tried(attribute.name, one.family, one.settings, one.loss, one.score) for one in candidates]
+        tried += [HeadTrial(attribute.name, one.family, one.settings, one.loss, one.score) for one in candidates]
     return Chosen(tuple(heads), tuple(tried))
 
 
@@ -257,7 +257,7 @@ def _nothing(data: _Data) -> TargetHead:
     if len(units.present) == 1:
         return TargetHead(units, ())
     width = units.task(data.labels).width
-    still: Head = Linear(np.zeros((data.rows.shape[1], width)), np.zeros(width))
+    still: FittedHead = Linear(np.zeros((data.rows.shape[1], width)), np.zeros(width))
     calibration = (
         calibrate(np.zeros((len(data.labels), width)), units.task(data.labels)) if len(units.present) else None
     )

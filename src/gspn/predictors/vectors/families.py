@@ -9,31 +9,31 @@ from typing import Any
 from gspn.attributes import FloatArray
 from gspn.predictors.vectors.linear import Linear, linear_heads
 from gspn.predictors.vectors.support import Support, inner_heads, support_heads
-from gspn.predictors.vectors.task import Head, Task
+from gspn.predictors.vectors.task import FittedHead, Task
 from gspn.predictors.vectors.trees import Trees, boosted, forests
 
 
 @dataclass(frozen=True)
-class Family:
+class HeadFamily:
     """Heads of one kind, each with its settings."""
 
-    heads: Callable[..., Iterator[tuple[Any, Head]]]
+    heads: Callable[..., Iterator[tuple[Any, FittedHead]]]
     """from rows, task, seed and (`only`) settings to those heads"""
     kind: type
     """what its fitted heads are"""
     most: int
     """labels that it can be learned from in reasonable time"""
 
-    def one(self, rows: FloatArray, task: Task, seed: int, settings: Any) -> Head:
+    def one(self, rows: FloatArray, task: Task, seed: int, settings: Any) -> FittedHead:
         ((_, head),) = self.heads(rows, task, seed, only=[settings])
         return head
 
 
-FAMILIES: Mapping[str, Family] = {
-    "linear": Family(linear_heads, Linear, 200_000),
-    "support vectors": Family(support_heads, Support, 10_000),
-    "linear support vectors": Family(inner_heads, Linear, 10_000),
-    "extra trees": Family(forests, Trees, 200_000),
-    "boosting": Family(boosted, Trees, 200_000),
+FAMILIES: Mapping[str, HeadFamily] = {
+    "linear": HeadFamily(linear_heads, Linear, 200_000),
+    "support vectors": HeadFamily(support_heads, Support, 10_000),
+    "linear support vectors": HeadFamily(inner_heads, Linear, 10_000),
+    "extra trees": HeadFamily(forests, Trees, 200_000),
+    "boosting": HeadFamily(boosted, Trees, 200_000),
 }
 """Logistic or ridge regression, machines on Gaussian similarities and on inner products, forests, boosted trees."""

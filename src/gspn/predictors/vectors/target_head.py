@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Binary, Categorical, Count, FloatArray
 from gspn.predictors.vectors.calibration import Calibration, log_probabilities
-from gspn.predictors.vectors.task import Head, Task
+from gspn.predictors.vectors.task import FittedHead, Task
 
 _NEVER = -12.0
 """Log-probability, relative to the others, of a class that no label has."""
@@ -23,7 +23,7 @@ class Part:
 
     family: str
     settings: Any
-    head: Head
+    head: FittedHead
     calibration: Calibration | None
     """None for values"""
 

@@ -36,7 +36,7 @@ class Task:
         return Task(self.labels[chosen], self.classes)
 
 
-class Head(Protocol):
+class FittedHead(Protocol):
     """What has been learned, as plain arrays."""
 
     def outputs(self, rows: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.graphs import Batch, pack
-from gspn.graphs.echoes import echo_free
+from gspn.graphs.private_copies import with_private_copies
 from gspn.hierarchy.roots import leave_one_out
 
 PLENTY = 10**6
@@ -40,7 +40,7 @@ def pieces_of(
     batch: Batch, levels: int, roots: list[int] | None = None, budget: int = PLENTY
 ) -> list[tuple[Batch, Tensor]]:
     asked = torch.arange(batch.num_vertices) if roots is None else torch.tensor(roots, dtype=torch.long)
-    return list(echo_free(batch, asked, everything(batch, asked), levels - 1, budget))
+    return list(with_private_copies(batch, asked, everything(batch, asked), levels - 1, budget))
 
 
 def copies_of(batch: Batch, root: int, levels: int) -> list[int]:

@@ -31,18 +31,18 @@ from gspn.graphs.batch import Batch
 from gspn.graphs.walks import Neighbourhood
 
 
-def echo_free(
-    batch: Batch, roots: Tensor, hidden: Tensor, reach: int, budget: int, longest_echo: int | None = None
+def with_private_copies(
+    batch: Batch, roots: Tensor, hidden: Tensor, reach: int, budget: int, longest_closed_walk: int | None = None
 ) -> Iterator[tuple[Batch, Tensor]]:
     """The batch extended by private copies, in pieces: yields (extended batch, position of each root's copy).
 
     `hidden` [R, d] says what each root hides, from itself and in every inner occurrence of it. The pieces follow the
     order of `roots`; each holds as many roots as keep the number of copies near `budget`. A root hears what is at most
-    `reach` steps away, and itself along closed walks of at most `longest_echo` steps, by default as many.
+    `reach` steps away, and itself along closed walks of at most `longest_closed_walk` steps, by default as many.
     """
     if not len(roots):
         return
-    whole, longest = Neighbourhood.of(batch), reach if longest_echo is None else longest_echo
+    whole, longest = Neighbourhood.of(batch), reach if longest_closed_walk is None else longest_closed_walk
     pending = [(roots, hidden)]
     while pending:
         some, hides = pending.pop()

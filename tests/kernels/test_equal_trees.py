@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from gspn import Categorical, Schema
 from gspn.graphs import pack
 from gspn.graphs.batch import Batch
-from gspn.kernels.compiled.alike import ROUNDS, Rows, rows_alike
+from gspn.kernels.compiled.equal_trees import ROUNDS, KernelRows, merge_equal_trees
 from gspn.kernels.compiled.threads import Team, team
 
 LABEL = Schema([Categorical("label", ["a", "b", "c"])])
@@ -33,11 +33,11 @@ def batch_of(*graphs: tuple[list[int], list[tuple[int, int]]], types: int = 1) -
     return dataset.batch(torch.arange(len(dataset)))
 
 
-def rows_of(batch: Batch, at_hand: Team | None = None) -> Rows:
+def rows_of(batch: Batch, at_hand: Team | None = None) -> KernelRows:
     kind = np.empty(0, np.int32) if batch.edge_type is None else batch.edge_type.int().numpy()
     edges = batch.row_ptr.numpy(), batch.source.int().numpy(), kind, batch.vertex_ptr.numpy()
     evidence = batch.x[:, 0].int().numpy()
-    found: Rows = rows_alike(at_hand or team(), *edges, evidence, np.empty(0))
+    found: KernelRows = merge_equal_trees(at_hand or team(), *edges, evidence, np.empty(0))
     return found
 
 

@@ -10,11 +10,11 @@ Number = Annotated[int, Field(ge=0, lt=10**9)]
 Name = Annotated[str, Field(max_length=300)]
 
 
-class _Asked(BaseModel):
+class _Input(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
-class SetEntry(_Asked):
+class SetEntry(_Input):
     """One attribute of one vertex gets a value; null is unknown."""
 
     do: Literal["set"]
@@ -23,14 +23,14 @@ class SetEntry(_Asked):
     value: Name | bool | int | float | None
 
 
-class RemoveEdge(_Asked):
+class RemoveEdge(_Input):
     """An edge, in both directions where the graph has both, goes."""
 
     do: Literal["remove"]
     ends: Annotated[list[Number], Field(min_length=2, max_length=2)]
 
 
-class AddEdge(_Asked):
+class AddEdge(_Input):
     """An edge comes, in both directions where all edges have both; `type` is a code."""
 
     do: Literal["add"]
@@ -41,7 +41,7 @@ class AddEdge(_Asked):
 Edit = Annotated[SetEntry | RemoveEdge | AddEdge, Field(discriminator="do")]
 
 
-class Question(_Asked):
+class Question(_Input):
     """A graph, a molecule or one of an upload, and the edits made to it, in order."""
 
     smiles: str | None = None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from gspn.experiments.findings import Number, Table
+from gspn.experiments.findings import Number, ResultTable
 
 Mark = Literal["best", "second"]
 
 
-def marks(table: Table) -> dict[tuple[int, str], Mark]:
+def marks(table: ResultTable) -> dict[tuple[int, str], Mark]:
     """The best and the second-best of our numbers in every column, by row number and column.
 
     Numbers are compared as they are written: two that read alike are equally good. With several best ones there is no
@@ -39,7 +39,7 @@ def marks(table: Table) -> dict[tuple[int, str], Mark]:
     return found
 
 
-def unmarked(table: Table) -> str:
+def unmarked(table: ResultTable) -> str:
     """What the explanation of marks has to add where numbers take no part in the comparison."""
     other = any(
         _is_over_other_folds(number, table, column) for row in table.rows for column, number in row.ours.items()
@@ -47,7 +47,7 @@ def unmarked(table: Table) -> str:
     return "; means over other folds take no part" if other else ""
 
 
-def _is_over_other_folds(number: Number, table: Table, column: str) -> bool:
+def _is_over_other_folds(number: Number, table: ResultTable, column: str) -> bool:
     all_folds = (row.ours[column].folds for row in table.rows if column in row.ours)
     return number.folds != max(all_folds, key=len)
 
@@ -67,13 +67,13 @@ def mean_and_deviation(number: Number, digits: int) -> tuple[str, str]:
     return write(number.mean, digits), "" if spread is None or math.isnan(spread) else write(spread, digits)
 
 
-def counted(table: Table) -> str:
+def counted(table: ResultTable) -> str:
     """What a complete number of ours is a mean over, as "10 folds"; empty where there is none."""
     numbers = [number for row in table.rows for number in row.ours.values()]
     return _count(max(numbers, key=lambda number: len(number.folds) or number.runs)) if numbers else ""
 
 
-def counted_otherwise(number: Number | None, table: Table) -> str:
+def counted_otherwise(number: Number | None, table: ResultTable) -> str:
     """What this one is a mean over where the caption says something else, else nothing: the cell has to say so."""
     own = "" if number is None else _count(number)
     return "" if own == counted(table) else own
@@ -84,15 +84,15 @@ def _count(number: Number) -> str:
     return f"{count} {unit}{'s' * (count != 1)}"
 
 
-def _has_deviations(table: Table) -> bool:
+def _has_deviations(table: ResultTable) -> bool:
     return any(number.deviation is not None for row in table.rows for number in row.ours.values())
 
 
-def has_published(table: Table) -> bool:
+def has_published(table: ResultTable) -> bool:
     return any(column in row.published for row in table.rows for column in table.columns)
 
 
-def caption(table: Table) -> str:
+def caption(table: ResultTable) -> str:
     """What the numbers are, and which are good."""
     over = counted(table)
     shown = "mean ± standard deviation" if _has_deviations(table) else "means"

@@ -15,12 +15,12 @@ from torch import Tensor
 from gspn.circuits.evidence import Context
 from gspn.circuits.leaves import Natural
 from gspn.circuits.templates import NaiveBayes
-from gspn.kernels.contract import Climb, Told
+from gspn.kernels.contract import Climb, Expectations
 
 
-def told_by(
+def expected_entries(
     climb: Climb, naturals: Sequence[Natural], leaf_log_weights: Sequence[Tensor], context: Context | None
-) -> Told:
+) -> Expectations:
     """What every vertex tells, attribute after attribute: the mean over all leaves that the attribute may have.
 
     Its covariance, where it matters, has the covariances within leaves and those between them. A circuit's leaves of
@@ -38,7 +38,7 @@ def told_by(
             means[column] = means[column] + own if column in means else own
     mean = torch.cat([means[column] for column in sorted(means)], dim=1)
     if not climb.uncertain:
-        return Told(mean)
+        return Expectations(mean)
     places = _places(means)
     covariance = mean.new_zeros(*mean.shape, mean.shape[1])
     for family, natural, (scope, weights, _) in zip(climb.families, naturals, of_leaves, strict=True):
@@ -50,7 +50,7 @@ def told_by(
     if not isinstance(climb.template, NaiveBayes):
         whose = torch.cat([torch.full_like(places[column], column) for column in sorted(places)])
         covariance = covariance * (whose[:, None] == whose).to(covariance)
-    return Told(mean, covariance)
+    return Expectations(mean, covariance)
 
 
 def _places(means: dict[int, Tensor]) -> dict[int, Tensor]:

@@ -15,8 +15,8 @@ from torch import Tensor
 from gspn import Binary, Continuous, DeepSets, Schema
 from gspn.errors import CheckpointError, GSPNError
 from gspn.files import digest, read_tensors, tensor_bytes
-from gspn.predictors import keeping
-from gspn.predictors.heads import Stack
+from gspn.predictors import checkpoints
+from gspn.predictors.heads import HeadStack
 
 VALIDATION = (OTHERS, kinds(OTHER_SIGNAL))
 
@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 def test_interrupted_and_continued_is_uninterrupted(
     validation: Any, often: bool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "SECONDS_BETWEEN", 0.0 if often else 1e9)
+    monkeypatch.setattr(checkpoints, "SECONDS_BETWEEN", 0.0 if often else 1e9)
     arguments: dict[str, Any] = {"epochs": 12, "batch_size": 40, "lr": 0.03, "weight_decay": 0.01}
     for step in (2, 3 * 3 + 2, 5 * 3):  # three batches an epoch: in the first, after three, at the end of the fifth
         with monkeypatch.context() as patch:
@@ -56,18 +56,18 @@ def test_interrupted_and_continued_is_uninterrupted(
 
 def test_a_killed_process_loses_what_was_not_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever epoch the file is of, the end is the same."""
-    monkeypatch.setattr(keeping, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(checkpoints, "SECONDS_BETWEEN", 0.0)
     expected = fit(make(epochs=6))
     written: list[bytes] = []
-    write = keeping.Keeper._write
+    write = checkpoints.HeadCheckpoint._write
 
-    def noted(self: keeping.Keeper) -> None:
+    def noted(self: checkpoints.HeadCheckpoint) -> None:
         write(self)
         if path.exists():
             written.append(path.read_bytes())
 
     with monkeypatch.context() as patch:
-        patch.setattr(keeping.Keeper, "_write", noted)
+        patch.setattr(checkpoints.HeadCheckpoint, "_write", noted)
         fit(make(epochs=6), path)
     assert len(set(written)) == 6
     for content in written:
@@ -83,7 +83,7 @@ def test_more_epochs_go_on_and_a_finished_run_returns_at_once(path: Path, monkey
         stepwise = make(epochs=epochs, **arguments).fit(GRAPHS, y, checkpoint=path, **given)
         assert same(stepwise, make(epochs=epochs, **arguments).fit(GRAPHS, y, **given))
     before = path.read_bytes()
-    monkeypatch.delattr(Stack, "learn")
+    monkeypatch.delattr(HeadStack, "learn")
     again = make(epochs=7, **arguments).fit(GRAPHS, y, checkpoint=path, **given)
     assert again.history_ == stepwise.history_
     assert same(again, stepwise)

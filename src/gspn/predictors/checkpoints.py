@@ -18,7 +18,7 @@ from torch import Tensor
 from gspn.errors import CheckpointError
 from gspn.files import misfits
 from gspn.predictors.heads import Head
-from gspn.predictors.runs import Labelled, Run
+from gspn.predictors.runs import HeadRun, LabelledEmbeddings
 from gspn.training import Checkpoint
 
 SECONDS_BETWEEN = 1.0
@@ -30,7 +30,7 @@ _PARTS = ("now", "first", "second", "best")
 _PROGRESS: dict[str, Any] = {"step": int, "history": list, "best": list | None, "best_epoch": int}
 
 
-class Keeper:
+class HeadCheckpoint:
     """Keeps a run in a checkpoint, as a context in which it is trained."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -38,7 +38,7 @@ class Keeper:
         self._unwritten: tuple[dict[str, Tensor], dict[str, Any]] | None = None
         self._written_at = time.monotonic()
 
-    def resume(self, run: Run, start: Head) -> Head:
+    def resume(self, run: HeadRun, start: Head) -> Head:
         """The head to go on from, the run being brought up to it; `start` where nothing is kept yet."""
         kept = self._checkpoint.read()
         if kept is None:
@@ -51,7 +51,7 @@ class Keeper:
         run.best = None if progress["best"] is None else tuple(progress["best"])
         return replace(start, weights=now, moments=(first, second), step=progress["step"])
 
-    def note(self, run: Run, head: Head) -> None:
+    def note(self, run: HeadRun, head: Head) -> None:
         """A whole epoch is done; of one that came to no number there is nothing to keep."""
         if run.diverged or run.weights is None:
             return
@@ -81,7 +81,7 @@ class Keeper:
         self._write()
 
 
-def digest_data(data: Labelled) -> str:
+def digest_data(data: LabelledEmbeddings) -> str:
     """A fingerprint of embeddings and labels."""
     found = hashlib.blake2b(digest_size=16)
     for values in (data.rows.values, data.rows.ptr, torch.from_numpy(data.labels)):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    import rich.console
 
 MOST_ROWS = 20
 """Rows of a long table that are printed; files get all."""
@@ -22,7 +22,7 @@ MOST_ROWS = 20
 _WIDTH_OF_PIPES = 120
 
 
-class Screen:
+class Console:
     """What a command has to say. `quiet` leaves errors and results, `as_json` makes the result one JSON value."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
@@ -91,7 +91,7 @@ def write_cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _print(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
+def _print(console: rich.console.Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -108,16 +108,16 @@ def _print(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> N
     console.print(shown)
 
 
-def _console(err: bool = False) -> Console:
+def _console(err: bool = False) -> rich.console.Console:
     """On a terminal as wide as that is; a pipe has no width, and gets lines that are not broken early."""
     import os
 
-    from rich.console import Console
+    import rich.console
 
-    console = Console(stderr=err, highlight=False)
+    console = rich.console.Console(stderr=err, highlight=False)
     if console.is_terminal or "COLUMNS" in os.environ:
         return console
-    return Console(stderr=err, highlight=False, width=_WIDTH_OF_PIPES)
+    return rich.console.Console(stderr=err, highlight=False, width=_WIDTH_OF_PIPES)
 
 
 class _Lines(logging.Handler):

@@ -30,7 +30,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _THIRD = np.uint64(32), np.uint64(29)
 
 
-class Rows(NamedTuple):
+class KernelRows(NamedTuple):
     """What the loops over levels run over: a row for every class of vertices, graph by graph, and edges between."""
 
     row_ptr: Any
@@ -52,18 +52,20 @@ class Rows(NamedTuple):
 
 
 @compiled
-def rows_alone(row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any) -> Rows:
+def one_row_per_vertex(row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any) -> KernelRows:
     """One row a vertex. Shares and sizes have the dtype of `like`."""
     share, size = np.empty(len(source), like.dtype), np.ones(len(evidence), like.dtype)
     for v in range(len(evidence)):
         part = 1 / max(1, row_ptr[v + 1] - row_ptr[v])
         for e in range(row_ptr[v], row_ptr[v + 1]):
             share[e] = part
-    return Rows(row_ptr, source, kind, share, vertex_ptr, evidence, size, np.empty(0, np.int32))
+    return KernelRows(row_ptr, source, kind, share, vertex_ptr, evidence, size, np.empty(0, np.int32))
 
 
 @compiled
-def rows_alike(team: Team, row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any) -> Rows:
+def merge_equal_trees(
+    team: Team, row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any
+) -> KernelRows:
     """One row for every class of vertices with equal trees; one row a vertex where classes would be too many."""
     vertices, graphs = len(evidence), len(vertex_ptr) - 1
     own, first, degree = np.empty(vertices, np.int32), np.empty(vertices, np.int32), np.empty(vertices, np.int32)
@@ -76,8 +78,8 @@ def rows_alike(team: Team, row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any
         edge_ptr[g + 1] += edge_ptr[g]
     classes, edges = graph_ptr[graphs], edge_ptr[graphs]
     if classes > WORTHWHILE * vertices:
-        return rows_alone(row_ptr, source, kind, vertex_ptr, evidence, like)
-    rows = Rows(
+        return one_row_per_vertex(row_ptr, source, kind, vertex_ptr, evidence, like)
+    rows = KernelRows(
         np.zeros(classes + 1, np.int64),
         np.empty(edges, np.int32),
         np.empty(min(edges, len(kind)), np.int32),
@@ -253,7 +255,7 @@ def _join(
     first: Any,
     graph_ptr: Any,
     edge_ptr: Any,
-    rows: Rows,
+    rows: KernelRows,
 ) -> None:
     """Fill rows: each class receives what its first vertex does, edges from one class made one."""
     most, kinds = 0, 1

@@ -23,17 +23,17 @@ WIDTH = 8
 intrinsic: Callable[[Any], Any] = numba_intrinsic  # whose callers give no typing context
 
 
-class LanesType(types.Type):
+class SIMDType(types.Type):
     """The type of eight numbers of one dtype, in compiled code."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
-        super().__init__(name=f"Lanes({dtype})")
+        super().__init__(name=f"SIMD({dtype})")
 
 
-@register_model(LanesType)
-class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: LanesType) -> None:
+@register_model(SIMDType)
+class _SIMDModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: SIMDType) -> None:
         models.PrimitiveModel.__init__(
             self, manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), WIDTH)
         )
@@ -41,7 +41,7 @@ class _LanesModel(models.PrimitiveModel):
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
     data = context.make_array(kind)(context, builder, array).data
-    vector = context.get_value_type(LanesType(kind.dtype))
+    vector = context.get_value_type(SIMDType(kind.dtype))
     return builder.bitcast(cgutils.gep_inbounds(builder, data, index), vector.as_pointer())
 
 
@@ -56,7 +56,7 @@ def load(_: Any, array: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_address(context, builder, array, *arguments), align=_size(array))
 
-    return LanesType(array.dtype)(array, types.intp), generate
+    return SIMDType(array.dtype)(array, types.intp), generate
 
 
 @intrinsic
@@ -68,7 +68,7 @@ def store(_: Any, array: Any, index: Any, value: Any) -> Any:
         builder.store(lanes, _address(context, builder, array, *place), align=_size(array))
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, LanesType(array.dtype)), generate
+    return types.void(array, types.intp, SIMDType(array.dtype)), generate
 
 
 @intrinsic
@@ -79,7 +79,7 @@ def fill(_: Any, array: Any, number: Any) -> Any:
         value = context.cast(builder, arguments[1], number, array.dtype)
         return _everywhere(builder, value, context.get_value_type(signature.return_type))
 
-    return LanesType(array.dtype)(array, number), generate
+    return SIMDType(array.dtype)(array, number), generate
 
 
 @intrinsic
@@ -102,7 +102,7 @@ def spread(_: Any, array: Any, index: Any) -> Any:
         value = builder.load(cgutils.gep_inbounds(builder, data, arguments[1]))
         return _everywhere(builder, value, context.get_value_type(signature.return_type))
 
-    return LanesType(array.dtype)(array, types.intp), generate
+    return SIMDType(array.dtype)(array, types.intp), generate
 
 
 def _everywhere(builder: Any, value: Any, vector: Any) -> Any:
@@ -115,18 +115,18 @@ def _teach(function: Any, build: Callable[[Any, Any, Any], Any]) -> None:
     """Let compiled code apply a function of two arguments, such as an operator, to lanes."""
 
     def kinds(_: Any) -> Any:
-        return lambda one, other: one if isinstance(one, LanesType) and one == other else None
+        return lambda one, other: one if isinstance(one, SIMDType) and one == other else None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return build(builder, *arguments)
 
     type_callable(function)(kinds)
-    lower_builtin(function, LanesType, LanesType)(generate)
+    lower_builtin(function, SIMDType, SIMDType)(generate)
 
 
 def larger(one: Any, other: Any) -> Any:
     """The larger of each pair; a NaN stays one."""
-    raise TypeError("lanes exist in compiled code only")
+    raise TypeError("SIMD vectors exist in compiled code only")
 
 
 def _build_larger(builder: Any, one: Any, other: Any) -> Any:
