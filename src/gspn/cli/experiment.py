@@ -1,4 +1,4 @@
-"""`gspn experiment list|run|report`: the paper's experiments."""
+"""`gspn experiment list|run|report|compact`: the paper's experiments."""
 
 from __future__ import annotations
 
@@ -148,6 +148,15 @@ def show_report(
         read = read_grid(experiment, grid)
         _record_look(results, f"{experiment}/{grid}", data or columns_of(read, final), list(model or read.models))
     _show_report(experiment, grid, data, model, results, final, as_json)
+
+
+@app.command("compact")
+def compact_records(results: Results = Path("results")) -> None:
+    """Move records of single runs into one file a question, which a repository can hold; runs may be under way."""
+    from gspn.experiments.records import Records
+
+    moved = Records(results).compact()
+    typer.echo(f"{moved} records moved into {results / 'records'}")
 
 
 def _show_report(
