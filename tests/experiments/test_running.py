@@ -17,7 +17,7 @@ import pytest
 from small_experiments import FILL, Here
 
 from gspn.errors import GSPNError, InputError
-from gspn.experiments import running, systems
+from gspn.experiments import circumstances, systems
 from gspn.experiments.curves import curve_of
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.local import LocalRunner
@@ -223,7 +223,7 @@ def test_failures_that_were_foreseen_are_said_in_a_line(
 
 def test_the_commit_is_that_of_our_own_working_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed into an environment inside somebody's repository we are none of its files."""
-    ours, theirs = tmp_path / "package" / "running.py", tmp_path / "environment" / "running.py"
+    ours, theirs = tmp_path / "package" / "ours.py", tmp_path / "environment" / "theirs.py"
     for file in (ours, theirs):
         file.parent.mkdir()
         file.write_text("")
@@ -231,10 +231,10 @@ def test_the_commit_is_that_of_our_own_working_copy(tmp_path: Path, monkeypatch:
     for words in (["init", "-q"], ["add", "package"], ["commit", "-q", "-m", "first"]):
         subprocess.run([*git, *words], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
-    monkeypatch.setattr(running, "__file__", str(ours))
-    assert (running.commit() or "none").removesuffix("-dirty") == head[:12]
-    monkeypatch.setattr(running, "__file__", str(theirs))
-    assert running.commit() is None
+    monkeypatch.setattr(circumstances, "__file__", str(ours))
+    assert (circumstances.commit() or "none").removesuffix("-dirty") == head[:12]
+    monkeypatch.setattr(circumstances, "__file__", str(theirs))
+    assert circumstances.commit() is None
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
