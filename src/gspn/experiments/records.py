@@ -104,9 +104,11 @@ class Records:
             yield from (name.removesuffix(".json") for name in names if name.endswith(".json"))
 
     def _compacted(self) -> Mapping[str, Record]:
-        files = [path for path in sorted((self.folder / "records").glob("*.jsonl")) if path.name != LOOKS]
-        states = [path.stat() for path in files]
-        return _lines(tuple((path, s.st_mtime_ns, s.st_ino) for path, s in zip(files, states, strict=True)))
+        folder = self.folder / "records"
+        names = os.listdir(folder) if folder.is_dir() else []
+        files = [folder / name for name in sorted(names) if name.endswith(".jsonl") and name != LOOKS]
+        states = [file.stat() for file in files]
+        return _lines(tuple((file, s.st_mtime_ns, s.st_ino) for file, s in zip(files, states, strict=True)))
 
     def _write(self, records: Iterable[Record], question: str) -> None:
         """The compacted file of a question, of those of the records that are its own."""
