@@ -46,6 +46,7 @@ def draw_schema(rng: np.random.Generator) -> Schema:
         Binary,
         Count,
         lambda name: Count(name, distribution="negative_binomial"),
+        lambda name: Count(name, distribution="count_table"),
     ]
     chosen: list[Callable[[str], Any]] = [Continuous] * int(rng.integers(2, 4))
     chosen += [others[int(k)] for k in rng.integers(len(others), size=4 - len(chosen))]

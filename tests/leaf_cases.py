@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import informative_leaves
+import numpy as np
 import scipy.stats
 
 from gspn.attributes import Binary, Categorical, Continuous, Count
@@ -20,6 +21,13 @@ def alone(distribution: Callable[[Mapping[str, Any]], Any], log: str = "logpmf")
         return 0.0 if value is None else float(getattr(distribution(leaf), log)(value))
 
     return density
+
+
+def tabulated(probs: Any) -> Any:
+    """The counts of a table whose last probability is that of a tail which halves at each step, to 2⁻⁹⁰ of it."""
+    tail = 0.5 ** np.arange(1, 91)
+    every = np.concatenate([probs[:-1], probs[-1] * tail / tail.sum()])
+    return scipy.stats.rv_discrete(values=(np.arange(len(every)), every / every.sum()))
 
 
 CASES = {
@@ -61,6 +69,12 @@ CASES = {
         [Count("n", "negative_binomial")],
         {"mean": [[0.5, 1], [2.5, 7]], "dispersion": [[1, 0.5], [0.1, 2]]},
         alone(lambda leaf: scipy.stats.nbinom(1 / leaf["dispersion"], 1 / (1 + leaf["dispersion"] * leaf["mean"]))),
+    ),
+    "count table": LeafCase(
+        "count_table",
+        [Count("n", "count_table")],
+        {"probs": [[[0.5, 0.3, *[0.01] * 10, 0.1], [*[0.02] * 12, 0.76]], [[0.95, *[0.004] * 12], [1 / 13] * 13]]},
+        alone(lambda leaf: tabulated(leaf["probs"])),
     ),
 }
 

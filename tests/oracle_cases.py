@@ -42,6 +42,7 @@ def draw_schema(rng: np.random.Generator) -> Schema:
         Binary,
         Count,
         lambda name: Count(name, distribution="negative_binomial"),
+        lambda name: Count(name, distribution="count_table"),
     ]
     chosen = rng.choice(len(kinds), size=rng.integers(1, 5), replace=True)
     return Schema([kinds[k](f"x{i}") for i, k in enumerate(chosen)])
@@ -84,7 +85,7 @@ def hand_made(schema: Schema, num_states: int) -> Unit:
 
 def kind_of(attribute: Any) -> str:
     if isinstance(attribute, Count):
-        return "negative_binomial" if attribute.distribution == "negative_binomial" else "count"
+        return "count" if attribute.distribution == "poisson" else attribute.distribution
     return type(attribute).__name__.lower()
 
 
@@ -95,6 +96,7 @@ def draw_values(rng: np.random.Generator, schema: Schema, n: int, missing: float
         "binary": lambda: rng.integers(2, size=n),
         "count": lambda: rng.poisson(3, n),
         "negative_binomial": lambda: rng.poisson(rng.gamma(2, 3, n)),
+        "count_table": lambda: rng.integers(15, size=n),
     }
     x = np.stack([draw[kind_of(a)]().astype(float) for a in schema], axis=1)
     x[rng.random(x.shape) < missing] = np.nan

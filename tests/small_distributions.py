@@ -14,6 +14,7 @@ import scipy.integrate
 import scipy.special
 import scipy.stats
 import torch
+from leaf_cases import tabulated
 from numpy.typing import NDArray
 from small_leaves import univariate
 from torch import Tensor
@@ -39,7 +40,7 @@ class Case:
 
     name: str
     attribute: Attribute
-    exported: dict[str, list[float]]
+    exported: dict[str, list[Any]]
     distributions: list[Any]
     center: float = 0.0
     spread: float = 1.0
@@ -88,8 +89,12 @@ NEGATIVE_BINOMIAL = Case(
     {"mean": [0.5, 3.0, 20.0], "dispersion": [0.1, 1.0, 0.3]},
     [scipy.stats.nbinom(1 / a, 1 / (1 + a * m)) for m, a in ((0.5, 0.1), (3.0, 1.0), (20.0, 0.3))],
 )
-CASES = [GAUSSIAN, POISSON, NEGATIVE_BINOMIAL]
-COUNTS = [POISSON, NEGATIVE_BINOMIAL]
+_SHARES = ([0.7, 0.2, *[0.009] * 10, 0.01], [*[0.02] * 12, 0.76], [1 / 13] * 13)
+COUNT_TABLE = Case(
+    "count table", Count("x", "count_table"), {"probs": list(_SHARES)}, [tabulated(np.array(one)) for one in _SHARES]
+)
+CASES = [GAUSSIAN, POISSON, NEGATIVE_BINOMIAL, COUNT_TABLE]
+COUNTS = [POISSON, NEGATIVE_BINOMIAL, COUNT_TABLE]
 ELEMENT = Categorical("element", ["C", "N", "O"])
 PROBS = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.25, 0.5, 0.25]])
 OF_TRUE = np.array([0.1, 0.5, 0.9])

@@ -18,6 +18,7 @@ import pytest
 import scipy.special
 import scipy.stats
 import torch
+from leaf_cases import tabulated
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -108,11 +109,29 @@ CASES = [
         Count("n", "negative_binomial"),
         {"mean": [[5, 0.5], [100, 20], [3, 1]], "dispersion": [[1e-2, 5e-3], [2e-3, 1e-2], [1e-3, 3e-3]]},
     ),
+    Case(
+        "count table",
+        Count("n", "count_table"),
+        {
+            "probs": [
+                [[0.9, 0.05, *[0.004] * 10, 0.01], [1 / 13] * 13],
+                [[*[0.02] * 12, 0.76], [*[0.1] * 9, *[0.025] * 4]],
+                [[1e-6, *[0.05] * 11, 0.449999], [0.04, *[0.08] * 12]],
+            ]
+        },
+    ),
 ]
 ORDERED = [case for case in CASES if not isinstance(case.attribute, Categorical)]
 FAMILIES = [
     next(case for case in CASES if case.name == name)
-    for name in ("gaussian in units of the data", "categorical", "bernoulli", "poisson", "negative binomial")
+    for name in (
+        "gaussian in units of the data",
+        "categorical",
+        "bernoulli",
+        "poisson",
+        "negative binomial",
+        "count table",
+    )
 ]
 
 over_cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -138,6 +157,8 @@ def scipy_distribution(attribute: Attribute, exported: dict[str, NDArray[np.floa
         return scipy.stats.bernoulli(own["probs"])
     if attribute.distribution == "poisson":
         return scipy.stats.poisson(own["rate"])
+    if attribute.distribution == "count_table":
+        return tabulated(own["probs"])
     return scipy.stats.nbinom(1 / own["dispersion"], 1 / (1 + own["dispersion"] * own["mean"]))
 
 

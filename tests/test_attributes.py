@@ -206,7 +206,7 @@ def test_an_encoded_column_is_numeric_and_flat() -> None:
         (lambda: Continuous("a", "1"), "attribute 'a': floor must be a positive number, got '1'"),  # type: ignore[arg-type]
         (
             lambda: Count("a", "gauss"),
-            "attribute 'a': distribution must be 'poisson' or 'negative_binomial', got 'gauss'; "
+            "attribute 'a': distribution must be 'poisson' or 'negative_binomial' or 'count_table', got 'gauss'; "
             "if another package brings it, import that package first",
         ),
         (lambda: Categorical("a", []), "attribute 'a': categories is empty; give at least one"),

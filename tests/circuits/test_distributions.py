@@ -46,7 +46,10 @@ def every_distribution() -> list[Distribution]:
     return [*(case.mixture() for case in CASES), element_table(), binary_table()]
 
 
-over_distributions = pytest.mark.parametrize("number", range(5), ids=[*(c.name for c in CASES), "element", "binary"])
+OF_ELEMENT, OF_BOOLEAN = len(CASES), len(CASES) + 1
+over_distributions = pytest.mark.parametrize(
+    "number", range(len(CASES) + 2), ids=[*(c.name for c in CASES), "element", "binary"]
+)
 
 # Tables
 
@@ -149,9 +152,9 @@ def test_choosing_rows(number: int) -> None:
 def test_values_as_people_have_them(number: int) -> None:
     """One value a row, or one for all rows; as they are called, or encoded in a tensor; missing ones have log P = 0."""
     distribution = every_distribution()[number]
-    called: list[Any] = ["N", "C", None, "O"] if number == 3 else [True, False, None, True]
-    called = called if number >= 3 else [1, 0, None, 2]
-    codes = torch.tensor([1.0, 0.0, NAN, 2.0 if number != 4 else 1.0])
+    called: list[Any] = ["N", "C", None, "O"] if number == OF_ELEMENT else [True, False, None, True]
+    called = called if number >= OF_ELEMENT else [1, 0, None, 2]
+    codes = torch.tensor([1.0, 0.0, NAN, 2.0 if number != OF_BOOLEAN else 1.0])
     expected = distribution.log_prob(codes)
     assert expected.dtype == torch.float64
     assert expected[2] == 0
@@ -175,7 +178,7 @@ def test_values_that_are_none(number: int) -> None:
     distribution = every_distribution()[number]
     name = distribution.attribute.name
     wrong: list[tuple[Any, str]] = [
-        ([0.0] if number != 3 else ["C"], "there are 4 distributions, but 1 value"),
+        ([0.0] if number != OF_ELEMENT else ["C"], "there are 4 distributions, but 1 value"),
         (torch.zeros(3), "there are 4 distributions, but 3 values"),
         (torch.zeros(4, 1), "one-dimensional"),
         (torch.tensor([0.0, math.inf, 0.0, 0.0]), f"'{name}', row 1: the value is infinite"),

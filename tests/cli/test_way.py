@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +26,12 @@ _OPENED: Counter[str] = Counter()
 def _count_opened(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open" and isinstance(arguments[0], str | os.PathLike):
         _OPENED[os.fspath(arguments[0])] += 1
+
+
+@cache
+def _listen() -> None:
+    """Once in a process: there is no way to take it back, and it does next to nothing."""
+    sys.addaudithook(_count_opened)
 
 
 @contextmanager
@@ -51,7 +58,7 @@ def times(calls: Counter[tuple[str, str]], name: str) -> int:
 
 @pytest.mark.parametrize("way", ["trained", "asked"])
 def test_one_way_through(way: str, run: Run, files: Path, people_model: Path, tmp_path: Path) -> None:
-    sys.addaudithook(_count_opened)  # there is no way to take it back; it does next to nothing
+    _listen()
     tables = (files / "nodes.csv", files / "typed.csv")
     how = ("--edge-type", "kind", *SMALL) if way == "trained" else ("-m", people_model, "--quiet")
     arguments = ("impute", *tables, *how, "-o", tmp_path / "done.csv", "--force")

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from gspn.atoms import find_atoms
 from gspn.attributes import Continuous, Count, Schema
+from gspn.circuits.leaves.count_tables import TABULATED
 from gspn.circuits.leaves.registry import context_width
 from gspn.graphs import GraphDataset
 
@@ -158,8 +159,17 @@ def without_edges(dataset: GraphDataset, effort: Effort, seed: int) -> list[Cand
 
 def by_columns(dataset: GraphDataset, seed: int) -> Candidate:
     """Every column by itself: one state learns nothing else."""
-    families = tuple((one.name, "negative_binomial") for one in dataset.schema if isinstance(one, Count))
-    return Candidate(1, "diagonal", seed=seed, leaves=families, atoms=_atoms(dataset))
+    return Candidate(1, "diagonal", seed=seed, leaves=_families_of_counts(dataset), atoms=_atoms(dataset))
+
+
+def _families_of_counts(dataset: GraphDataset) -> tuple[tuple[str, str], ...]:
+    """Tables where there are small counts alone: of these a negative binomial cannot be sure."""
+    largest = dataset.entries().nan_to_num(0.0).amax(0).tolist()
+    return tuple(
+        (one.name, "count_table" if most < TABULATED else "negative_binomial")
+        for one, most in zip(dataset.schema, largest, strict=True)
+        if isinstance(one, Count)
+    )
 
 
 def _rows_a_state(number: int) -> int:

@@ -68,7 +68,7 @@ def shifted(kind: str, leaf: Parameters, heard: Heard | None) -> dict[str, Any]:
         return moved
     shift = leaf["slope"] @ heard.mean
     match kind:
-        case "categorical":
+        case "categorical" | "count_table":
             weights = leaf["probs"] * np.exp(shift - shift.max())
             moved["probs"] = weights / weights.sum()
         case "binary":
@@ -102,6 +102,10 @@ def log_density(kind: str, leaf: Mapping[str, Array], m: int, x: float) -> float
             spread = math.log1p(dispersion * mean)
             ratios = math.fsum(math.log1p(dispersion * i) - spread for i in range(int(x)))
             return log_power(mean, int(x)) + ratios - spread / dispersion
+        case "count_table":  # what is beyond the table halves with each step
+            probs, last = leaf["probs"][m], leaf["probs"].shape[1] - 1
+            steps = max(int(x) - int(last) + 1, 0)
+            return log(float(probs[min(int(x), int(last))])) - steps * math.log(2)
     raise ValueError(f"no such kind of attribute: {kind!r}")
 
 
@@ -143,7 +147,7 @@ def told(
         case "binary":
             p = float(own["probs"])
             return Told([[p]], np.array([[p * (1 - p)]])) if value is None else Told([[value]], np.zeros((1, 1)))
-        case "count" | "negative_binomial":
+        case "count" | "negative_binomial" | "count_table":
             if value is not None:
                 return Told([[math.log1p(value)]], np.zeros((1, 1)))
             probs = count_probabilities(kind, own)
@@ -172,6 +176,8 @@ def told_by_gaussian(
 
 def count_probabilities(kind: str, leaf: Parameters) -> list[float]:
     """P(0), P(1), … as far as they matter, each from the one before."""
+    if kind == "count_table":
+        return [math.exp(log_density(kind, rows(leaf), 0, float(n))) for n in range(len(leaf["probs"]) + 80)]
     mean = float(leaf["rate"] if kind == "count" else leaf["mean"])
     dispersion = 0.0 if kind == "count" else float(leaf["dispersion"])
     current, found = log_density(kind, rows(leaf), 0, 0.0), []

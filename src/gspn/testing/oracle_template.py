@@ -57,8 +57,9 @@ class Model:
 
     `leaves` holds arrays [levels with own parameters, M, ...]: continuous {"mean", "std"}, categorical {"probs"}
     [.., M, K], binary {"probs"} (of the value 1), count {"rate"}, negative_binomial {"mean", "dispersion"} with
-    variance = mean + dispersion * mean^2. With a shortcut the root has no parameters of its own: L - 1 rows. A scope of
-    d continuous attributes may have a Gaussian in common: {"mean"} [.., M, d], {"covariance"} [.., M, d, d].
+    variance = mean + dispersion * mean^2, count_table {"probs"} [.., M, K + 1], the tail's at the end. With a shortcut
+    the root has no parameters of its own: L - 1 rows. A scope of d continuous attributes may have a Gaussian in
+    common: {"mean"} [.., M, d], {"covariance"} [.., M, d, d].
 
     With a `regression` leaves have {"slope"} [.., M, P, D], too, for the D numbers that a node has heard: it
     is added to the P = d means in users' units, to the P = K logits, to a logit, a log-rate or a log-mean (P = 1).

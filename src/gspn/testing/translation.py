@@ -102,4 +102,4 @@ def _leaf(parameters: Mapping[str, Any], num_levels: int) -> dict[str, Any]:
 
 
 def _kind(attribute: Attribute) -> str:
-    return "negative_binomial" if attribute.distribution == "negative_binomial" else attribute.kind
+    return attribute.distribution if attribute.distribution in ("negative_binomial", "count_table") else attribute.kind

@@ -18,6 +18,7 @@ from gspn.attributes import Attribute, Binary, Categorical, Count
 from gspn.circuits import Context, Evidence, Leaves, leaves_for
 from gspn.circuits.leaves import at_level
 from gspn.circuits.leaves.contract import RIDGE
+from gspn.circuits.leaves.count_tables import TABULATED
 from gspn.errors import InputError
 
 Array = NDArray[np.float64]
@@ -27,6 +28,7 @@ ATTRIBUTES: list[Attribute] = [
     Binary("b"),
     Count("n"),
     Count("n", "negative_binomial"),
+    Count("n", "count_table"),
 ]
 WIDTH, LEAVES = 3, 2
 
@@ -40,7 +42,10 @@ def data(attribute: Attribute, rows: int = 150, width: int = WIDTH, leaves: int 
     present = torch.rand(rows, generator=generator) > 0.1
     z = torch.randn(rows, width, generator=generator, dtype=torch.float64) * present[:, None]
     codes = len(attribute.categories) if isinstance(attribute, Categorical) else 2
-    if attribute.kind == "count":
+    if attribute.distribution == "count_table":  # every place of the table is taken
+        noise = torch.randn(rows, generator=generator, dtype=torch.float64)
+        x = (TABULATED / 2 + 2 * z[:, 0] + 4 * noise).floor().clamp(0, TABULATED + 2)
+    elif attribute.kind == "count":
         x = torch.poisson((0.7 + 0.5 * z[:, 0]).exp(), generator=generator)
     else:
         noise = torch.randn(rows, generator=generator, dtype=torch.float64)
@@ -79,6 +84,10 @@ def likelihoods(attribute: Attribute, codes: int) -> Callable[[Array, Array, flo
             return np.asarray(scipy.special.log_softmax(eta, axis=1)[rows, x.astype(int)])
         if attribute.kind == "binary":
             return np.asarray(scipy.special.log_expit(np.where(x == 1, eta[:, 0], -eta[:, 0])))
+        if attribute.distribution == "count_table":
+            place = np.minimum(x.astype(int), TABULATED)
+            tail = np.log(2) * np.maximum(x - TABULATED + 1, 0)
+            return np.asarray(scipy.special.log_softmax(eta, axis=1)[rows, place] - tail)
         if attribute.distribution == "poisson":
             return np.asarray(x * eta[:, 0] - np.exp(eta[:, 0]) - scipy.special.gammaln(x + 1))
         size, mean = np.exp(-shape), np.exp(eta[:, 0])
@@ -94,10 +103,12 @@ def likelihoods(attribute: Attribute, codes: int) -> Callable[[Array, Array, flo
 def test_an_estimate_arrives_where_a_general_optimiser_does(attribute: Attribute, tied: bool, prior: float) -> None:
     x, context, weights = data(attribute)
     codes = len(attribute.categories) if isinstance(attribute, Categorical) else 2
-    predictors = codes if attribute.kind == "categorical" else 1
+    table = attribute.distribution == "count_table"
+    predictors = codes if attribute.kind == "categorical" else TABULATED + 1 if table else 1
     has_shape = attribute.distribution == "negative_binomial"
     log_density, z, w = likelihoods(attribute, codes), context.mean.numpy(), weights.numpy()
     seen = np.ones(1) if attribute.kind == "count" else np.arange(codes, dtype=float)
+    seen = np.arange(TABULATED + 1, dtype=float) if table else seen
     sizes = [LEAVES * predictors, (1 if tied else LEAVES) * predictors * WIDTH, LEAVES * has_shape]
 
     def loss(flat: Array) -> float:
@@ -163,7 +174,7 @@ def test_impossible_starts_are_left(attribute: Attribute, tied: bool) -> None:
         exported = {key: value.detach().clone() for key, value in leaves.export(leaves.natural()).items()}
         first = next(iter(exported))
         exported[first] = torch.zeros_like(exported[first])
-        if attribute.kind == "categorical":
+        if exported[first].ndim == 3:
             exported[first][..., 0] = 1.0
         leaves.assign(exported)
         values = []

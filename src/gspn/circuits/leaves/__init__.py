@@ -5,6 +5,7 @@ from functools import partial
 from gspn.circuits.leaves.atoms import with_atoms
 from gspn.circuits.leaves.contract import Leaves, Natural, Rows, at_level, message_width, with_level
 from gspn.circuits.leaves.correlated import CorrelatedGaussianLeaves
+from gspn.circuits.leaves.count_tables import CountTableLeaves
 from gspn.circuits.leaves.covariances import STRUCTURES
 from gspn.circuits.leaves.gaussian import GaussianLeaves
 from gspn.circuits.leaves.negative_binomial import NegativeBinomialLeaves
@@ -17,6 +18,7 @@ __all__ = [
     "BernoulliLeaves",
     "CategoricalLeaves",
     "CorrelatedGaussianLeaves",
+    "CountTableLeaves",
     "GaussianLeaves",
     "Leaves",
     "Natural",
@@ -37,6 +39,7 @@ register_leaf("categorical", ["categorical"], CategoricalLeaves, context="option
 register_leaf("bernoulli", ["binary"], BernoulliLeaves, context="optional")
 register_leaf("poisson", ["count"], PoissonLeaves, context="optional")
 register_leaf("negative_binomial", ["count"], NegativeBinomialLeaves, context="optional")
+register_leaf("count_table", ["count"], CountTableLeaves, context="optional")
 for _name in STRUCTURES:
     register_leaf(
         f"{_name}_gaussian",
