@@ -11,7 +11,7 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constr
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-data lint format count docs build clean
+.PHONY: help demo test test-data lint format numbers count docs build clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ lint: $(VENV)/.installed-dev ## check style and types
 format: $(VENV)/.installed-dev ## mend the style
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+numbers: $(VENV)/.installed-dev ## put what the records say into README.md and docs/measured.md
+	$(PY) docs/dev/measured.py
 
 count: ## lines of code by room; beside those of another checkout: make count ARGS=../other
 	@$(PYTHON) docs/dev/count.py $(ARGS)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gspn.errors import GSPNError
+from gspn.experiments import records as module
 from gspn.experiments.records import Records
 
-RECORD = {"key": "abcd", "numbers": [1.5, 2, -3e-9], "empty": [], "texts": ["[\n 1\n]", "x"], "deep": {"a": [[1], [2]]}}
+RECORD = {
+    "key": "abcd",
+    "run": {"question": "fill"},
+    "numbers": [1.5, 2, -3e-9],
+    "empty": [],
+    "texts": ["[\n 1\n]", "x"],
+    "deep": {"a": [[1], [2]]},
+}
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -43,6 +56,114 @@ def test_a_forgotten_record_is_gone(tmp_path: Path) -> None:
     assert records.get("abcd") == RECORD
     records.forget("abcd")
     assert records.get("abcd") is None
+
+
+# Compacted.
+
+QUESTIONS = ("fill", "time", "fill")
+THREE = [{"key": f"{n}bcd", "run": {"question": question}, "n": n} for n, question in enumerate(QUESTIONS)]
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    for record in THREE:
+        Records(tmp_path).put(record)
+    return tmp_path
+
+
+def test_compacted_records_are_lines_by_question_and_found_as_before(three: Path) -> None:
+    before = Records(three)
+    assert before.get("0bcd") == THREE[0]
+    assert Records(three).compact() == 3
+    for records in (before, Records(three)):
+        assert list(records.all()) == THREE
+        assert records.at_once()("2bcd") == THREE[2]
+    assert not list(three.glob("records/*/*.json"))
+    lines = (three / "records" / "fill.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [THREE[0], THREE[2]]
+    assert Records(three).compact() == 0
+
+
+def test_what_is_written_or_forgotten_later_counts(three: Path) -> None:
+    records, other = Records(three), Records(three)
+    records.compact()
+    records.put({**THREE[0], "n": "again"})
+    records.forget("2bcd")
+    records.forget("1bcd")
+    for moved in (1, 0):
+        assert list(Records(three).all()) == [{**THREE[0], "n": "again"}]
+        assert other.get("2bcd") is None
+        assert records.compact() == moved
+
+
+def test_looks_at_final_sets_are_no_records(three: Path) -> None:
+    (three / "records" / "looks.jsonl").write_text('{"who": "me"}\n')
+    Records(three).compact()
+    assert list(Records(three).all()) == THREE
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_compacting_loses_nothing_wherever_it_is_killed(
+    three: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    """Its steps that change anything are two files that are written and three that are removed."""
+    left = steps
+
+    def counted(step: Callable[..., None]) -> Callable[..., None]:
+        def perhaps(*given: Any, **settings: Any) -> None:
+            nonlocal left
+            if not left:
+                raise KeyboardInterrupt
+            left -= 1
+            step(*given, **settings)
+
+        return perhaps
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "replace_file", counted(module.replace_file))
+        patch.setattr(Path, "unlink", counted(Path.unlink))
+        with pytest.raises(KeyboardInterrupt) if steps < 5 else nullcontext():
+            Records(three).compact()
+    assert list(Records(three).all()) == THREE
+    Records(three).compact()
+    assert list(Records(three).all()) == THREE
+    assert not list(three.glob("records/*/*.json"))
+
+
+def test_records_that_come_while_others_are_compacted_stay(tmp_path: Path) -> None:
+    """One writes, one compacts all the time, one looks: all that was there once is there at every look."""
+    written: list[str] = []
+
+    def write() -> None:
+        for number in range(60):
+            record = {"key": f"{number:02d}cd", "run": {"question": "fill"}}
+            Records(tmp_path).put(record)
+            written.append(record["key"])
+
+    with ThreadPoolExecutor(2) as pool:
+        writing = pool.submit(write)
+
+        def compact() -> None:
+            while not writing.done():
+                Records(tmp_path).compact()
+
+        compacting = pool.submit(compact)
+        while not writing.done():
+            known = list(written)
+            find = Records(tmp_path).at_once()
+            assert all(find(key) for key in known)
+            assert all(Records(tmp_path).get(key) for key in known)
+        writing.result()
+        compacting.result()
+    assert [record["key"] for record in Records(tmp_path).all()] == written
+
+
+def test_a_damaged_line_is_named(three: Path) -> None:
+    Records(three).compact()
+    with (three / "records" / "fill.jsonl").open("a") as file:
+        file.write("<<<<<<<\n")
+    with pytest.raises(GSPNError, match=r"line 3 of .*fill\.jsonl is damaged"):
+        Records(three).get("0bcd")
 
 
 def test_no_number_that_is_none_is_written(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
 import subprocess
@@ -18,7 +17,7 @@ import pytest
 from small_experiments import FILL, Here
 
 from gspn.errors import GSPNError, InputError
-from gspn.experiments import running, systems
+from gspn.experiments import circumstances, systems
 from gspn.experiments.curves import curve_of
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.local import LocalRunner
@@ -35,8 +34,7 @@ TRAINED = ("scores", "curves")
 
 def found(folder: Path) -> dict[str, Any]:
     """What was found, by key, without what varies between equal runs (times)."""
-    records = [json.loads(path.read_text()) for path in (folder / "records").glob("*/*.json")]
-    return {record["key"]: {name: record[name] for name in TRAINED} for record in records}
+    return {record["key"]: {name: record[name] for name in TRAINED} for record in Records(folder).all()}
 
 
 @pytest.fixture
@@ -229,7 +227,7 @@ def test_failures_that_were_foreseen_are_said_in_a_line(
 
 def test_the_commit_is_that_of_our_own_working_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed into an environment inside somebody's repository we are none of its files."""
-    ours, theirs = tmp_path / "package" / "running.py", tmp_path / "environment" / "running.py"
+    ours, theirs = tmp_path / "package" / "ours.py", tmp_path / "environment" / "theirs.py"
     for file in (ours, theirs):
         file.parent.mkdir()
         file.write_text("")
@@ -237,10 +235,10 @@ def test_the_commit_is_that_of_our_own_working_copy(tmp_path: Path, monkeypatch:
     for words in (["init", "-q"], ["add", "package"], ["commit", "-q", "-m", "first"]):
         subprocess.run([*git, *words], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
-    monkeypatch.setattr(running, "__file__", str(ours))
-    assert (running.commit() or "none").removesuffix("-dirty") == head[:12]
-    monkeypatch.setattr(running, "__file__", str(theirs))
-    assert running.commit() is None
+    monkeypatch.setattr(circumstances, "__file__", str(ours))
+    assert (circumstances.commit() or "none").removesuffix("-dirty") == head[:12]
+    monkeypatch.setattr(circumstances, "__file__", str(theirs))
+    assert circumstances.commit() is None
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -294,29 +292,45 @@ def test_processes_find_the_same_and_one_that_dies_costs_its_own_piece(
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_and_repeats_nothing(
-    toy: Path, planned: list[ModelSelection], undisturbed: dict[str, Any], tmp_path: Path
+def test_of_two_runs_on_one_folder_one_is_killed_and_nothing_is_made_twice_or_lost(
+    toy: Path, undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The command itself, killed with its workers' parent when some records are there."""
+    """The command itself, twice; the one that is killed takes its worker with it, the other one makes the rest."""
     grid, folder = tmp_path / "toy.toml", tmp_path / "results"
     grid.write_text(FILL)
     command = [sys.executable, "-m", "gspn.cli.main", "experiment", "run", "toy", "--grid", str(grid)]
     command += ["--results", str(folder), "--workers", "1", "--quiet"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
+    versions: dict[str, set[int]] = {}
+
+    def look() -> int:
+        for path in folder.glob("records/*/*.json"):
+            versions.setdefault(path.stem, set()).add(path.stat().st_mtime_ns)
+        return len(versions)
+
+    with (
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second,
+    ):
         until = time.monotonic() + 300
-        while len(list(folder.glob("records/*/*.json"))) < 3:
+        while look() < 2:
             assert first.poll() is None, first.stderr and first.stderr.read().decode()
             assert time.monotonic() < until
             time.sleep(0.01)
         first.kill()
-    written = {path: path.stat().st_mtime_ns for path in folder.glob("records/*/*.json")}
-    assert 3 <= len(written) < 8
+        assert look() < 8
+        while second.poll() is None:
+            look()
+            time.sleep(0.01)
+        assert second.stdout is not None
+        assert "8 of 8 training runs" in second.stdout.read()
+    assert second.returncode == 0
+    assert {key: len(times) for key, times in versions.items()} == dict.fromkeys(undisturbed, 1)
+    Records(folder).compact()
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert found(folder) == undisturbed
-    assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in written.items())
-    assert (folder / "toy-toy" / "report.html").exists()
     assert "8 of 8 training runs" in done.stdout
+    assert not list(folder.glob("records/*/*.json")), "nothing is made again"
+    assert found(folder) == undisturbed
+    assert (folder / "toy-toy" / "report.md").exists()
 
 
 @pytest.mark.parametrize(("memory", "warned"), [(500, False), (2**50, True)])

@@ -1,4 +1,4 @@
-"""`gspn experiment list|run|report`: the paper's experiments."""
+"""`gspn experiment list|run|report|compact`: the paper's experiments."""
 
 from __future__ import annotations
 
@@ -78,12 +78,13 @@ def run_experiment(
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment, or go on with it, and write its report."""
+    from gspn.experiments.circumstances import commit
     from gspn.experiments.grids import read_grid
     from gspn.experiments.local import LocalRunner
     from gspn.experiments.on_ray import RayRunner
     from gspn.experiments.protocols import columns_of, columns_with_records, contests
     from gspn.experiments.records import Records
-    from gspn.experiments.running import Runner, commit, forget_failed, run
+    from gspn.experiments.running import Runner, forget_failed, run
 
     read = read_grid(experiment, grid)
     chosen = contests(read, data, model, final)
@@ -150,6 +151,15 @@ def show_report(
     _show_report(experiment, grid, data, model, results, final, as_json)
 
 
+@app.command("compact")
+def compact_records(results: Results = Path("results")) -> None:
+    """Move records of single runs into one file a question, which a repository can hold; runs may be under way."""
+    from gspn.experiments.records import Records
+
+    moved = Records(results).compact()
+    typer.echo(f"{moved} records moved into {results / 'records'}")
+
+
 def _show_report(
     experiment: str,
     grid: str,
@@ -188,7 +198,7 @@ def _show_report(
 
 
 def _record_look(results: Path, grid: str, sets: Sequence[str], methods: Sequence[str]) -> None:
-    from gspn.experiments.running import commit
+    from gspn.experiments.circumstances import commit
     from gspn.experiments.yardstick.looks import record_look
 
     record_look(results, grid=grid, sets=sets, methods=methods, commit=commit())

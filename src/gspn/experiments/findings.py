@@ -9,12 +9,13 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Number:
-    """A mean over `runs`, or over `folds` where these are named, and their deviation (None of a single one)."""
+    """A mean over `runs`, or over `folds` where these are named, with a deviation or an interval where there is one."""
 
     mean: float
     deviation: float | None = None
     runs: int = 1
     folds: tuple[int, ...] = ()
+    interval: tuple[float, float] | None = None
     written: tuple[str, str] | None = None
     """Mean and deviation as somebody else wrote them, with their digits."""
 

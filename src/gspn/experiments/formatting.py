@@ -63,6 +63,9 @@ def mean_and_deviation(number: Number, digits: int) -> tuple[str, str]:
     """Both as text; the deviation is empty where there is none."""
     if number.written is not None:
         return number.written
+    if number.interval is not None:
+        low, high = (write(end, digits) for end in number.interval)
+        return f"{write(number.mean, digits)} [{low}, {high}]", ""
     spread = number.deviation
     return write(number.mean, digits), "" if spread is None or math.isnan(spread) else write(spread, digits)
 

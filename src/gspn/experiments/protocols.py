@@ -7,22 +7,26 @@ Selection looks at the scores of validation graphs in records of the stage "sele
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gspn.errors import GSPNError, InputError
 from gspn.experiments.grids import YARDSTICKS, Grid
 from gspn.experiments.measures import MEASURES, measure_of
 from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Run
-from gspn.experiments.sources import Division, fold_digest
+from gspn.experiments.sources import Division, Source, fold_digest
 from gspn.experiments.vertices.sets import SETS as VERTEX_SETS
 from gspn.experiments.yardstick.sets import SETS
-from gspn.graphs import GraphDataset
 from gspn.targets import Target
 
 _log = logging.getLogger(__name__)
+
+NEIGHBOURLY = frozenset({"neighbours", "edges"})
+"""Settings by which methods of yardsticks look at neighbours."""
 
 Find = Callable[[str], Record | None]
 """From a key to its record, or None."""
@@ -86,10 +90,61 @@ class ModelSelection:
         return self._is_contested and all("error" in (find(run.key) or {}) for run in self.candidates)
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What has to be known of a column's data to plan its runs: fingerprints, and no graphs."""
+
+    digest: str
+    fold_digest: Callable[[Division], str]
+    published: int
+    """Number of published folds."""
+    has_edges: bool
+    target: Target | None = None
+
+
+def loaded(source: Source) -> Facts:
+    """From the data."""
+    dataset = source.load()
+    return Facts(
+        digest=source.digest(),
+        fold_digest=lambda division: fold_digest(division.of(dataset)),
+        published=len(dataset.splits),
+        has_edges=int(dataset.num_edges_per_graph().sum()) > 0,
+        target=dataset.target,
+    )
+
+
+def recorded(records: Records) -> Callable[[Source], Facts]:
+    """As runs have recorded them, for whoever has no data but wants to know what was found; the last run counts."""
+    runs = [record["run"] for record in sorted(records.all(), key=lambda record: str(record["finished"]))]
+
+    def facts(source: Source) -> Facts:
+        own = [run for run in runs if {**run["data"], "digest": None} == source.spec() | {"digest": None}]
+        digest = own[-1]["data"]["digest"] if own else ""
+        own = [run for run in own if run["data"]["digest"] == digest]
+        folds = {_spec(run["division"]): run["division"]["digest"] for run in own}
+        return Facts(
+            digest=digest,
+            fold_digest=lambda division: folds.get(_spec(division.spec()), ""),
+            published=1 + max((run["division"].get("published", -1) for run in own), default=-1),
+            has_edges=any(not NEIGHBOURLY.isdisjoint(run["settings"]) for run in own),
+        )
+
+    return facts
+
+
+def _spec(division: Mapping[str, Any]) -> str:
+    return json.dumps({**division, "digest": None}, sort_keys=True)
+
+
 def contests(
-    grid: Grid, columns: Sequence[str] | None = None, rows: Sequence[str] | None = None, final: bool = False
+    grid: Grid,
+    columns: Sequence[str] | None = None,
+    rows: Sequence[str] | None = None,
+    final: bool = False,
+    facts_of: Callable[[Source], Facts] = loaded,
 ) -> list[ModelSelection]:
-    """All contests of an experiment, or those in the named columns and rows; loads the data to know its digest.
+    """All contests of an experiment, or those in the named columns and rows; loads the data, unless facts are known.
 
     Of the yardstick's sets they are those for choosing, or the `final` ones.
     """
@@ -98,16 +153,16 @@ def contests(
             if name not in known:
                 raise InputError(f"the grid has no {what} {name!r}; it has {', '.join(known)}")
     if grid.question in YARDSTICKS:
-        return _of_yardstick(grid, columns, rows, final)
+        return _of_yardstick(grid, columns, rows, final, facts_of)
     found = []
     for column, source in grid.data.items():
         if columns and column not in columns:
             continue
-        dataset, digest = source.load(), source.digest()
-        if grid.question == "predict" and dataset.target is not None:
-            _check_measure(column, dataset.target, grid.measure)
-        for number, division in _divisions(grid, column, len(dataset.splits)):
-            digests = (digest, fold_digest(division.of(dataset)))
+        facts = facts_of(source)
+        if grid.question == "predict" and facts.target is not None:
+            _check_measure(column, facts.target, grid.measure)
+        for number, division in _divisions(grid, column, facts.published):
+            digests = (facts.digest, facts.fold_digest(division))
             for row, entry in grid.models.items():
                 if (rows and row not in rows) or (entry.data and column not in entry.data):
                     continue
@@ -132,41 +187,43 @@ def contests(
 
 
 def _of_yardstick(
-    grid: Grid, columns: Sequence[str] | None, rows: Sequence[str] | None, final: bool
+    grid: Grid,
+    columns: Sequence[str] | None,
+    rows: Sequence[str] | None,
+    final: bool,
+    facts_of: Callable[[Source], Facts],
 ) -> list[ModelSelection]:
     """One contest for every mask and method; the first masks of all sets come before the second ones."""
     for column in columns or ():
         if column not in columns_of(grid, final):
             raise InputError(f"{column} is {'for choosing' if final else 'a final set: looking at it needs --final'}")
-    loaded: dict[str, tuple[GraphDataset, str]] = {}
+    known: dict[str, Facts] = {}
     for column in columns or columns_of(grid, final):
         try:
-            loaded[column] = (grid.data[column].load(), grid.data[column].digest())
+            known[column] = facts_of(grid.data[column])
         except GSPNError as error:
             _log.warning("%s is skipped: %s", column, error)
     return [
-        ModelSelection(row, column, number, grid.measure, (_imputation(grid, row, column, case, seed, *own),), 0)
+        ModelSelection(row, column, number, grid.measure, (_imputation(grid, row, column, case, seed, facts),), 0)
         for seed in range(grid.asked["seeds"])
         for number, case in enumerate(grid.asked["cases"])
-        for column, own in loaded.items()
+        for column, facts in known.items()
         for row, entry in grid.models.items()
         if (not rows or row in rows) and (not entry.data or column in entry.data)
     ]
 
 
-def _imputation(
-    grid: Grid, row: str, column: str, case: tuple[str, float], seed: int, dataset: GraphDataset, digest: str
-) -> Run:
+def _imputation(grid: Grid, row: str, column: str, case: tuple[str, float], seed: int, facts: Facts) -> Run:
     entry = grid.models[row]
     ((settings, _),) = entry.configurations(column)
-    if not int(dataset.num_edges_per_graph().sum()):
+    if not facts.has_edges:
         # Where there are none, those who look at neighbours and those who do not are one method: one run for both.
-        settings = {key: value for key, value in settings.items() if key not in ("neighbours", "edges")}
+        settings = {key: value for key, value in settings.items() if key not in NEIGHBOURLY}
     return Run(
         question=grid.question,
         source=grid.data[column],
         division=Division(),
-        digests=(digest, ""),
+        digests=(facts.digest, ""),
         model=entry.system,
         settings=settings,
         head=None,

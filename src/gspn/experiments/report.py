@@ -99,7 +99,7 @@ def markdown(findings: Findings) -> str:
     for part, name in zip(findings.parts, figure_names(findings), strict=True):
         blocks.append(f"## {_plain(part.title)}")
         if isinstance(part, ResultTable):
-            blocks += _markdown_table(part)
+            blocks += markdown_table(part)
         elif is_visible(part):
             blocks.append(f"![{_plain(part.title)}]({FIGURES}/{name})")
         else:
@@ -117,7 +117,8 @@ def _status(findings: Findings) -> str:
     return f"{text[0].upper()}{text[1:]}." if text.startswith("complete") else f"**{text[0].upper()}{text[1:]}.**"
 
 
-def _markdown_table(table: ResultTable) -> Iterator[str]:
+def markdown_table(table: ResultTable) -> Iterator[str]:
+    """A table as blocks of Markdown: what it shows, the table, what marks in it mean."""
     yield _plain(caption(table)) + "."
     if not table.rows or not table.columns:
         yield "No results yet."

@@ -6,11 +6,9 @@ two runs at once share the work.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from gspn.experiments.protocols import ModelSelection
@@ -114,22 +112,6 @@ def survey(contests: Iterable[ModelSelection], records: Records) -> Survey:
             to_come += contest.planned - len(own)
     todo = [run for key, run in known.items() if find(key) is None]
     return Survey(todo, len(known) - len(todo), len(known) + to_come)
-
-
-def commit() -> str | None:
-    """The commit of the code that is running, if it is a working copy; it is recorded with the results."""
-    here = Path(__file__)
-    try:
-        # Installed inside somebody's repository, we are not a part of it.
-        _git(here.parent, "ls-files", "--error-unmatch", here.name)
-        return _git(here.parent, "describe", "--always", "--dirty", "--abbrev=12", "--match=") or None
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git(folder: Path, *words: str) -> str:
-    command = ["git", "-C", str(folder), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
 
 def forget_failed(contests: Iterable[ModelSelection], records: Records) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import shutil
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
 from gspn.errors import CheckpointError, GSPNError, InputError, MissingExtraError
+from gspn.experiments.circumstances import machine, versions
 from gspn.experiments.drawing import draw
 from gspn.experiments.filling import fill
 from gspn.experiments.imputing import impute
@@ -46,7 +44,8 @@ def perform(piece: Piece, folder: str | os.PathLike[str], commit: str | None = N
             return None
         missing = [run for run in piece.runs if not _is_made(run, records)]
         try:
-            about = {"commit": commit, "versions": _versions(), "threads": torch.get_num_threads()}
+            about = {"commit": commit, "versions": versions(), "machine": machine()}
+            about |= {"threads": torch.get_num_threads()}
             for run, found in zip(missing, _found(missing, place) if missing else (), strict=True):
                 finished = datetime.now(UTC).isoformat(timespec="seconds")
                 records.put({"key": run.key, "run": run.identity(), **about, **found, "finished": finished})
@@ -109,9 +108,3 @@ def _sound(record: Record) -> Record:
     if all(map(math.isfinite, scores)):
         return record
     return {**record, "scores": {}, "error": "a score is no number"}
-
-
-@lru_cache(maxsize=1)
-def _versions() -> dict[str, str]:
-    packages = ("gspn", "numpy", "torch", "torch-geometric", "numba", "scikit-learn")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

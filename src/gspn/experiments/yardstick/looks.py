@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-LOOKS = Path("records") / "looks.jsonl"
+from gspn.experiments.records import LOOKS
 
 
 def record_look(folder: Path, *, grid: str, sets: Sequence[str], methods: Sequence[str], commit: str | None) -> None:
     """Add a line; it stays, whatever is found."""
-    path = folder / LOOKS
+    path = folder / "records" / LOOKS
     path.parent.mkdir(parents=True, exist_ok=True)
     look = {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -30,7 +30,7 @@ def record_look(folder: Path, *, grid: str, sets: Sequence[str], methods: Sequen
 
 def looks(folder: Path) -> list[dict[str, Any]]:
     """All looks so far, in their order."""
-    path = folder / LOOKS
+    path = folder / "records" / LOOKS
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 

@@ -8,7 +8,6 @@ from statistics import mean
 from typing import Any
 
 from gspn.experiments.findings import Chart, Line, Number, Picture, ResultTable, Row
-from gspn.experiments.formatting import write
 from gspn.experiments.protocols import ModelSelection
 from gspn.experiments.records import Record, Records
 from gspn.experiments.yardstick.pictures import dots
@@ -129,8 +128,7 @@ def with_intervals(
 ) -> ResultTable:
     def number(column: str, row: str) -> Number:
         value, low, high = columns[column][row]
-        text = f"{write(value, digits)} [{write(low, digits)}, {write(high, digits)}]"
-        return Number(value, runs=len(cases[column]), written=(text, ""))
+        return Number(value, runs=len(cases[column]), interval=(low, high))
 
     rows = tuple(
         Row(row, {column: number(column, row) for column in columns if row in columns[column]}, {}) for row in methods
