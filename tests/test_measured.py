@@ -61,7 +61,7 @@ def test_a_typed_number_is_found() -> None:
 
 
 @pytest.fixture
-def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Two measurements of one name."""
     path = tmp_path / "measurements.jsonl"
     rows = [

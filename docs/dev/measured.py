@@ -28,8 +28,8 @@ from typing import Any
 
 from gspn.experiments.circumstances import commit, machine, versions
 from gspn.experiments.findings import Findings, Row, Table
+from gspn.experiments.formatting import mean_and_deviation
 from gspn.experiments.grids import read_grid
-from gspn.experiments.marks import mean_and_deviation
 from gspn.experiments.protocols import columns_of, contests, recorded
 from gspn.experiments.records import Records
 from gspn.experiments.report import markdown_table

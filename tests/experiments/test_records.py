@@ -19,6 +19,7 @@ import pytest
 from gspn.errors import GSPNError
 from gspn.experiments import records as module
 from gspn.experiments.records import Records
+from gspn.files import replace_file
 
 RECORD = {
     "key": "abcd",
@@ -120,7 +121,7 @@ def test_compacting_loses_nothing_wherever_it_is_killed(
         return perhaps
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "replace_file", counted(module.replace_file))
+        patch.setattr(module, "replace_file", counted(replace_file))
         patch.setattr(Path, "unlink", counted(Path.unlink))
         with pytest.raises(KeyboardInterrupt) if steps < 5 else nullcontext():
             Records(three).compact()
@@ -136,9 +137,9 @@ def test_records_that_come_while_others_are_compacted_stay(tmp_path: Path) -> No
 
     def write() -> None:
         for number in range(60):
-            record = {"key": f"{number:02d}cd", "run": {"question": "fill"}}
-            Records(tmp_path).put(record)
-            written.append(record["key"])
+            key = f"{number:02d}cd"
+            Records(tmp_path).put({"key": key, "run": {"question": "fill"}})
+            written.append(key)
 
     with ThreadPoolExecutor(2) as pool:
         writing = pool.submit(write)

@@ -44,7 +44,7 @@ def perform(piece: Piece, folder: str | os.PathLike[str], commit: str | None = N
             return None
         missing = [run for run in piece.runs if not _is_made(run, records)]
         try:
-            about = {"commit": commit, "versions": versions(), "machine": machine()}
+            about: Record = {"commit": commit, "versions": versions(), "machine": machine()}
             about |= {"threads": torch.get_num_threads()}
             for run, found in zip(missing, _found(missing, place) if missing else (), strict=True):
                 finished = datetime.now(UTC).isoformat(timespec="seconds")
