@@ -19,6 +19,7 @@ from gspn.testing import (
     TemplateSuite,
     oracle,
 )
+from gspn.testing.oracle_aggregations import product, symmetric, symmetric_weights
 
 SCHEMA = Schema([Continuous("a"), Continuous("b"), Binary("c")])
 
@@ -36,6 +37,14 @@ def mean(level: int, messages: list[oracle.Message], theta: oracle.Array, start:
 
 class TestMean(AggregationSuite):
     case = AggregationCase("mean", lambda module: mean)
+
+
+class TestSymmetric(AggregationSuite):
+    case = AggregationCase("symmetric", lambda module: symmetric, lambda module: symmetric_weights)
+
+
+class TestProduct(AggregationSuite):
+    case = AggregationCase("product", lambda module: product(*(own.numpy() for own in module.export().values())))
 
 
 class TestNaiveBayes(TemplateSuite):

@@ -5,7 +5,11 @@ Parameters and their evaluation on a batch (`hierarchy`), the targets of whole g
 the users' interface live elsewhere.
 """
 
+from gspn.hierarchy.aggregation import register_aggregation
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
+from gspn.hierarchy.product import Product
 from gspn.hierarchy.readout import Readout, SupervisedEvaluation, SupervisedHierarchy
+
+register_aggregation("product", Product)
 
 __all__ = ["Evaluation", "Hierarchy", "Readout", "SupervisedEvaluation", "SupervisedHierarchy"]

@@ -244,11 +244,12 @@ class Hierarchy(nn.Module):
                 start = self.usual.prior(level, prior, transitions).expand_as(start)
             mean = None if told is None else told.mean
             received: Received = self.aggregation(
-                Messages(posterior, mean, level, transitions[level - 1], batch, start, *structure)
+                Messages(posterior, mean, level, transitions[level - 1], batch, start, *structure, prior)
             )
             if self.context is None or told is None or received.context is None:
                 return received
-            return replace(received, context=self.usual.context(received.context.mean, told, batch, level))
+            weight = self.aggregation.sender_weight(batch)
+            return replace(received, context=self.usual.context(received.context.mean, told, batch, level, weight))
 
         climb = Climb(
             self.template, self.families, self.naturals(), evidence, prior, transitions, batch, name, aggregate
@@ -334,6 +335,14 @@ class Hierarchy(nn.Module):
             if self.shortcut == "learned":
                 self.raw_shortcut.zero_()
             self.aggregation.start(generator)
+
+    @torch.no_grad()
+    def settle_aggregation(self, edge_shares: Tensor | None = None) -> None:
+        """Let the aggregation follow prior and transitions, given the shares of edge types; None: all alike."""
+        if edge_shares is None:
+            edge_shares = torch.full((self.num_edge_types,), 1 / self.num_edge_types)
+        for level, transition in enumerate(self.transitions(), start=1):
+            self.aggregation.settle(level, self.prior(), transition, edge_shares.to(transition))
 
     # Parameters in the users' units, by name.
 

@@ -97,7 +97,9 @@ def grow(model: GSPN, mixture: GSPN) -> GSPN:
     own = {"shortcut": fresh["shortcut"]} if model.shortcut == "learned" else {}
     own |= {"aggregation": fresh["aggregation"]} if "aggregation" in fresh else {}
     of_mixture = {"prior": known["prior"], "units": known["units"]}
-    return model.set_parameters({**of_mixture, **own, "leaves": leaves, "transitions": transitions})
+    model.set_parameters({**of_mixture, **own, "leaves": leaves, "transitions": transitions})
+    model.hierarchy.settle_aggregation()
+    return model
 
 
 def _beside(checkpoint: Path) -> Path:
