@@ -77,9 +77,10 @@ class Aggregation(nn.Module, ABC):
             raise NotImplementedError(f"{type(self).__name__} has parameters: `start` must say where they start")
 
     def settle(self, level: int, prior: Tensor, transition: Tensor, edge_shares: Tensor) -> None:
-        """Follow where learning of a level starts: prior [S, C] of level 0, transitions [T, S, C, C], shares [T] of types.
+        """Let the parameters of a level follow those that learning starts with: nothing, unless they depend on them.
 
-        After `start`, from level 1 upwards. There is nothing to do unless parameters depend on these.
+        These are the prior [S, C] of level 0, the transitions [T, S, C, C] to the level, and the shares [T] that edge
+        types have among edges. Called after `start`, level by level from 1 upwards.
         """
 
     def export(self) -> dict[str, Tensor]:
@@ -134,9 +135,7 @@ def mean_by_type(
     return mean.reshape(batch.num_vertices, num_types, *values.shape[1:])
 
 
-def mean_by_row(
-    values: Tensor, batch: Batch, row: Tensor, whole: Tensor, weight: Tensor | None = None
-) -> Tensor:
+def mean_by_row(values: Tensor, batch: Batch, row: Tensor, whole: Tensor, weight: Tensor | None = None) -> Tensor:
     """Σ over edges of the senders' values [N, …], by row [E] of a table, divided by what each row weighs as a whole.
 
     `weight` [N] is that of the senders; None: 1.

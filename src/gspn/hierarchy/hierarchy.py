@@ -239,12 +239,12 @@ class Hierarchy(nn.Module):
                 known.extend([prior.expand(batch.num_vertices, *prior.shape), batch.target, batch.in_degree])
             if posterior is None:
                 return Received(known[0])
-            start, *structure = known
+            start, target, in_degree = known
             if self.context is not None:
                 start = self.usual.prior(level, prior, transitions).expand_as(start)
             mean = None if told is None else told.mean
             received: Received = self.aggregation(
-                Messages(posterior, mean, level, transitions[level - 1], batch, start, *structure, prior)
+                Messages(posterior, mean, level, transitions[level - 1], batch, start, target, in_degree, prior)
             )
             if self.context is None or told is None or received.context is None:
                 return received

@@ -25,7 +25,7 @@ from gspn.kernels.contract import Received
 
 
 class Product(Aggregation):
-    """Priors b_1 … b_{L-1} of vertices that receive nothing, where b_0 is that of level 0, and exponents β_1 … β_{L-1}."""
+    """Its parameters are, for the levels from 1 on, the prior b_l of who receives nothing and the exponent β_l."""
 
     def __init__(self, num_levels: int, num_edge_types: int, num_sum_units: int, num_states: int) -> None:
         super().__init__(num_levels, num_edge_types, num_sum_units, num_states)

@@ -27,7 +27,7 @@ def symmetric(level: int, messages: list[Message], theta: Array, start: Array) -
     for message, weight in zip(messages, symmetric_weights(messages), strict=True):
         for j in range(len(start)):
             prior[j] += weight * theta[kind(message, theta), j].T @ message.posterior[j]
-    return prior
+    return np.asarray(prior, dtype=np.float64)
 
 
 def product(own: Array, beta: Array, lowest: Array | None = None) -> Mix:
@@ -36,7 +36,7 @@ def product(own: Array, beta: Array, lowest: Array | None = None) -> Mix:
     def mix(level: int, messages: list[Message], theta: Array, start: Array) -> Array:
         b = own[level - 1]
         if not messages:
-            return b
+            return np.asarray(b, dtype=np.float64)
         zero = start if lowest is None else lowest
         below, weight = (zero if level == 1 else own[level - 2]), len(messages) ** -float(beta[level - 1])
         prior = np.zeros_like(b)
@@ -52,7 +52,7 @@ def product(own: Array, beta: Array, lowest: Array | None = None) -> Mix:
                 exponents[i] = math.log(states[i]) + weight * math.fsum(said)
             relative = np.exp(exponents - exponents.max())
             prior[j] = relative / relative.sum()
-        return prior
+        return np.asarray(prior, dtype=np.float64)
 
     return mix
 
