@@ -10,7 +10,6 @@ from gspn import GSPN, Binary, Continuous, Schema
 from gspn.baselines import CGMM
 from gspn.circuits import Leaf, Product, Sum, random_circuit
 from gspn.circuits.templates import CompiledCircuit, NaiveBayes
-from gspn.hierarchy.product import Product
 from gspn.testing import (
     AggregationCase,
     AggregationSuite,
@@ -20,7 +19,6 @@ from gspn.testing import (
     TemplateSuite,
     oracle,
 )
-from gspn.testing.oracle_aggregations import product, symmetric, symmetric_weights
 
 SCHEMA = Schema([Continuous("a"), Continuous("b"), Binary("c")])
 
@@ -38,20 +36,6 @@ def mean(level: int, messages: list[oracle.Message], theta: oracle.Array, start:
 
 class TestMean(AggregationSuite):
     case = AggregationCase("mean", lambda module: mean)
-
-
-class TestSymmetric(AggregationSuite):
-    case = AggregationCase("symmetric", lambda module: symmetric, lambda module: symmetric_weights)
-
-
-def product_of(module: torch.nn.Module) -> oracle.Mix:
-    assert isinstance(module, Product)
-    own = module.export()
-    return product(own["prior"].numpy(), own["beta"].numpy())
-
-
-class TestProduct(AggregationSuite):
-    case = AggregationCase("product", product_of)
 
 
 class TestNaiveBayes(TemplateSuite):

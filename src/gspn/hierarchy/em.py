@@ -29,7 +29,7 @@ from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import mean_by_row, mean_by_type, weight_received
 from gspn.hierarchy.em_priors import Multiplied, Priors, Shares, Switching
 from gspn.hierarchy.hierarchy import Hierarchy
-from gspn.hierarchy.product import Product
+from gspn.hierarchy.product import MessageProduct
 from gspn.kernels.contract import Expectations
 from gspn.kernels.expectations import expected_entries
 from gspn.kernels.reference import log_prior_of
@@ -103,7 +103,7 @@ def learn_level(
     """EM of a level from where it stands, given the level below; gives the penalised objective that was reached."""
     product = hierarchy.aggregation
     priors: Priors
-    if isinstance(product, Product):
+    if isinstance(product, MessageProduct):
         priors = Multiplied(hierarchy, level, product, frozen.aggregated, prior)
     else:
         priors = Switching(hierarchy, level, frozen.mean, prior)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gspn.circuits.numerics import log_positive, log_weight
 from gspn.hierarchy.hierarchy import Hierarchy
-from gspn.hierarchy.product import Product
+from gspn.hierarchy.product import MessageProduct
 
 _CLIMB = 10
 """Of L-BFGS in one step of generalised EM: the next step has other responsibilities anyway."""
@@ -90,7 +90,7 @@ class Multiplied:
 
     hierarchy: Hierarchy
     level: int
-    product: Product
+    product: MessageProduct
     aggregated: Callable[[], Tensor]
     """[n, C] log-priors from the present transitions and parameters of the product, differentiable"""
     prior: float

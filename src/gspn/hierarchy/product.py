@@ -24,7 +24,7 @@ from gspn.hierarchy.parameters import assign_probabilities
 from gspn.kernels.contract import Received
 
 
-class Product(Aggregation):
+class MessageProduct(Aggregation):
     """Its parameters are, for the levels from 1 on, the prior b_l of who receives nothing and the exponent β_l."""
 
     def __init__(self, num_levels: int, num_edge_types: int, num_sum_units: int, num_states: int) -> None:
@@ -89,11 +89,11 @@ class Product(Aggregation):
 def log_mapped(posterior: Tensor, transition: Tensor, dtype: torch.dtype) -> Tensor:
     """[N, T, S, C] log θ[t]ᵀ h in double precision, from posteriors [N, S, C] and transitions [T, S, C, C].
 
-    The sum of products is taken relative to the largest θ that leads to a state, so that it underflows no sooner than
-    the logarithms would, at no cost in memory. Where a posterior has underflowed in its own `dtype`, the floor keeps
-    logarithms and their gradients finite, also the gradient of 10⁵ of them together.
+    It is logsumexp(log h + log θ) without [N, C, C] numbers in memory: products are summed relative to the largest θ
+    that leads to a state. Where posteriors or transitions have underflowed in their own `dtype`, the floors keep
+    logarithms finite in it, and their gradients, also those of 10⁵ messages together.
     """
-    theta = transition.double()
-    peak = theta.detach().amax(-2).clamp_min(torch.finfo(dtype).tiny)
+    theta, tiny = transition.double(), torch.finfo(dtype).tiny
+    peak = theta.detach().amax(-2).clamp_min(tiny**0.25)
     mapped = torch.einsum("nsk,tski->ntsi", posterior.double(), theta / peak.unsqueeze(-2))
-    return torch.log(mapped + torch.finfo(dtype).tiny ** 0.75) + peak.log()
+    return torch.log(mapped + tiny**0.5) + peak.log()
