@@ -336,14 +336,6 @@ class Hierarchy(nn.Module):
                 self.raw_shortcut.zero_()
             self.aggregation.start(generator)
 
-    @torch.no_grad()
-    def settle_aggregation(self, edge_shares: Tensor | None = None) -> None:
-        """Let the aggregation follow prior and transitions, given the shares of edge types; None: all alike."""
-        if edge_shares is None:
-            edge_shares = torch.full((self.num_edge_types,), 1 / self.num_edge_types)
-        for level, transition in enumerate(self.transitions(), start=1):
-            self.aggregation.settle(level, self.prior(), transition, edge_shares.to(transition))
-
     # Parameters in the users' units, by name.
 
     def export(self) -> dict[str, Any]:

@@ -191,4 +191,11 @@ def settle(hierarchy: Hierarchy, training: GraphDataset) -> None:
         for level in range(1, hierarchy.num_layers):
             start_level(hierarchy, level, batch)
         hierarchy.raw_transitions.copy_(transitions)
-    hierarchy.settle_aggregation(shares)
+    settle_aggregation(hierarchy, shares)
+
+
+@torch.no_grad()
+def settle_aggregation(hierarchy: Hierarchy, edge_shares: torch.Tensor) -> None:
+    """Let the aggregation follow prior and transitions, given the shares [T] of edge types."""
+    for level, transition in enumerate(hierarchy.transitions(), start=1):
+        hierarchy.aggregation.settle(level, hierarchy.prior(), transition, edge_shares)
