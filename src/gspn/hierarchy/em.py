@@ -27,7 +27,7 @@ from gspn.circuits.templates import NaiveBayes, inputs_of
 from gspn.errors import GSPNError, InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import mean_by_row, mean_by_type, weight_received
-from gspn.hierarchy.em_priors import Multiplied, Priors, Shares, Switching
+from gspn.hierarchy.em_priors import ProductPriors, LearnedPriors, SharedPrior, SwitchingPriors
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.hierarchy.product import MessageProduct
 from gspn.kernels.contract import Expectations
@@ -89,7 +89,7 @@ def learn_mixture(
 ) -> float:
     """EM of level 0 from where it stands; gives the penalised objective that was reached."""
     evidence = Evidence(batch.visible, batch.hidden)
-    return _climb_to_the_top(hierarchy, 0, evidence, None, Shares(hierarchy, prior), prior, notice, steps)
+    return _climb_to_the_top(hierarchy, 0, evidence, None, SharedPrior(hierarchy, prior), prior, notice, steps)
 
 
 def learn_level(
@@ -102,11 +102,11 @@ def learn_level(
 ) -> float:
     """EM of a level from where it stands, given the level below; gives the penalised objective that was reached."""
     product = hierarchy.aggregation
-    priors: Priors
+    priors: LearnedPriors
     if isinstance(product, MessageProduct):
-        priors = Multiplied(hierarchy, level, product, frozen.aggregated, prior)
+        priors = ProductPriors(hierarchy, level, product, frozen.aggregated, prior)
     else:
-        priors = Switching(hierarchy, level, frozen.mean, prior)
+        priors = SwitchingPriors(hierarchy, level, frozen.mean, prior)
     return _climb_to_the_top(hierarchy, level, frozen.evidence, frozen.context, priors, prior, notice, steps)
 
 
@@ -116,7 +116,7 @@ def _climb_to_the_top(
     level: int,
     evidence: Evidence,
     context: Context | None,
-    priors: Priors,
+    priors: LearnedPriors,
     prior: float,
     notice: Notice | None,
     steps: int,

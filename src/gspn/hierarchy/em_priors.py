@@ -21,7 +21,7 @@ _CLIMB = 10
 """Of L-BFGS in one step of generalised EM: the next step has other responsibilities anyway."""
 
 
-class Priors(Protocol):
+class LearnedPriors(Protocol):
     """The priors of n vertices of a level, and what is learned of them."""
 
     def log_shares(self) -> Tensor:
@@ -35,7 +35,7 @@ class Priors(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class SharedPrior:
     """Of level 0: the same for all."""
 
     hierarchy: Hierarchy
@@ -53,7 +53,7 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class Switching:
+class SwitchingPriors:
     """A mean of messages: which edge, and which of its sender's states, has the vertex's state come from?"""
 
     hierarchy: Hierarchy
@@ -85,7 +85,7 @@ class Switching:
 
 
 @dataclass(frozen=True, eq=False)
-class Multiplied:
+class ProductPriors:
     """A product of messages, by quasi-Newton steps; a climb that ends lower than it began is undone."""
 
     hierarchy: Hierarchy
