@@ -27,7 +27,7 @@ from gspn.circuits.templates import NaiveBayes, inputs_of
 from gspn.errors import GSPNError, InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import mean_by_row, mean_by_type, weight_received
-from gspn.hierarchy.em_priors import ProductPriors, LearnedPriors, SharedPrior, SwitchingPriors
+from gspn.hierarchy.em_priors import LearnedPriors, ProductPriors, SharedPrior, SwitchingPriors
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.hierarchy.product import MessageProduct
 from gspn.kernels.contract import Expectations
