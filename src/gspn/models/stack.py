@@ -17,15 +17,12 @@ from torch import Tensor
 from gspn.attributes import Attribute
 from gspn.columns import is_number, shorten
 from gspn.errors import InputError, NotFittedError
-from gspn.graphs import GraphDataset, pack
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.stacked import Stacked, tells_types_apart
 from gspn.models import saving
 from gspn.models.arguments import chosen_atoms
 from gspn.models.changes import WhatIfQuestions
-from gspn.models.compatibility import check_edge_types
 from gspn.models.gspn import GSPN
-from gspn.models.questions import Graphs
 
 _ROUNDING = 1e-6
 """How far the sum of weights may be from 1."""
@@ -91,11 +88,6 @@ class Stack(WhatIfQuestions):
     @property
     def _hierarchies(self) -> Sequence[Hierarchy]:
         return tuple(model.hierarchy for model in self.models)
-
-    def _pack(self, graphs: Graphs) -> GraphDataset:
-        dataset = pack(graphs, self.schema)
-        check_edge_types(dataset, self.num_edge_types)
-        return dataset
 
     def _require_fitted(self) -> None:
         for number, model in enumerate(self.models):
