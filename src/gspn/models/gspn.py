@@ -194,7 +194,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
 
     @property
     def goal(self) -> Goal:
-        """What training learns."""
+        """What training learns: the entries of vertices."""
         return Entries(self.hierarchy)
 
     @property

@@ -182,6 +182,7 @@ class SupervisedGSPN(GSPN):
 
     @property
     def goal(self) -> Targets | Labels:
+        """What training learns: the targets, or labels from others' labels."""
         if self.labels == "evidence":
             return Labels(self.supervised, self.target, self.class_weight)
         return Targets(self.supervised, self.target)
