@@ -31,6 +31,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from gspn.arguments import check_choice, check_integer
 from gspn.columns import enumerate_briefly
 from gspn.errors import InputError
 from gspn.experiments.measures import MEASURES
@@ -44,7 +45,6 @@ from gspn.experiments.vertices.sets import VertexSource
 from gspn.experiments.yardstick.masks import MECHANISMS
 from gspn.experiments.yardstick.methods import check_method
 from gspn.experiments.yardstick.sets import YardstickSource
-from gspn.models.arguments import check_choice, check_integer
 
 QUESTIONS = {"predict": PREDICTS, "fill": FILLS, "time": PREDICTS, "draw": FILLS, "impute": FILLS, "label": PREDICTS}
 """What is asked, and what a system without a head must be able to do for that; yardsticks have methods of their own."""

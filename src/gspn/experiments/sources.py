@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from gspn import datasets
+from gspn.arguments import check_integer
 from gspn.attributes import Binary, Categorical
 from gspn.errors import InputError
 from gspn.graphs import GraphDataset
 from gspn.graphs.splits import Fold, holdout, kfold
-from gspn.models.arguments import check_integer
 from gspn.random_streams import keyed_generator
 
 _LABELS = 1

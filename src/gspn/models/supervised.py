@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gspn.arguments import check_choice, check_real
 from gspn.attributes import Binary, Categorical, FloatArray, Schema
 from gspn.circuits.distributions import CategoricalDistribution, Distribution
 from gspn.circuits.leaves.contract import as_mapping
@@ -21,7 +22,7 @@ from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_
 from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
 from gspn.hierarchy.label_readout import LabelNetwork, LabelReadout
 from gspn.hierarchy.objectives import Objective, evidence_objective, supervised_objective
-from gspn.models.arguments import TRAINING, check_choice, check_labels_argument, check_readout, check_real
+from gspn.models.arguments import TRAINING, check_labels_argument, check_readout
 from gspn.models.compatibility import check_magnitudes, check_values
 from gspn.models.gspn import GSPN, Graphs
 from gspn.models.labels import labels_of_graphs, name_target

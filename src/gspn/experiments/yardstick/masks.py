@@ -15,9 +15,9 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
+from gspn.arguments import check_choice
 from gspn.attributes import Attribute, Binary, Categorical
 from gspn.graphs import GraphDataset
-from gspn.models.arguments import check_choice
 from gspn.random_streams import keyed_uniform
 
 MECHANISMS = ("random", "given", "value")
