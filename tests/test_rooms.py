@@ -16,8 +16,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gspn"
 
 # From the top of the house down; names on one line share a room.
 ROOMS = (
-    ("errors", "compiling", "files", "locks", "random_streams"),
-    ("columns", "attributes", "atoms", "infer", "targets", "scores"),
+    ("errors", "arguments", "compiling", "files", "locks", "random_streams"),
+    ("columns", "attributes", "atoms", "infer", "targets", "scores", "pages"),
     ("graphs",),
     ("convert",),
     ("datasets",),

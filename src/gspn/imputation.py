@@ -19,6 +19,7 @@ from torch_geometric.data import Batch, Data, Dataset
 from torch_geometric.transforms import BaseTransform
 
 from gspn import policy
+from gspn.arguments import check_choice
 from gspn.attributes import Attribute, Binary, Schema
 from gspn.circuits.distributions import CategoricalDistribution
 from gspn.circuits.given import distributions
@@ -28,7 +29,6 @@ from gspn.convert.foreign import DataFrame
 from gspn.convert.tables import from_tables
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import GraphDataset
-from gspn.models.arguments import check_choice
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.queries.missing import HOW, filled

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gspn.arguments import check_choice, check_integer, check_real
 from gspn.attributes import Binary, Categorical, Schema
 from gspn.circuits.leaves.covariances import STRUCTURES
 from gspn.circuits.leaves.registry import check_family, correlated_scopes, family_name, needs_context
@@ -218,27 +218,3 @@ def _check_labels(labels: Any, target: Any, target_level: str, head: str, hidden
     targets = target_schema(target)
     if class_weight is not None and (len(targets) > 1 or not isinstance(targets[0], Binary | Categorical)):
         raise InputError("class_weight is for a single categorical or binary target")
-
-
-def check_integer(name: str, value: Any, least: int, most: int | None = None) -> None:
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
-    if number is None or number < least or (most is not None and number > most):
-        bounds = f"of at least {least}" if most is None else f"between {least} and {most}"
-        raise InputError(f"{name} must be an integer {bounds}, got {value!r}")
-
-
-def check_real(name: str, value: Any, low: float, high: float, *, low_open: bool = False) -> None:
-    try:
-        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    except OverflowError:
-        number = math.inf
-    if not (low <= number <= high) or math.isinf(number) or (low_open and number == low):
-        bounds = f"{'above' if low_open else 'at least'} {low:g}" + (
-            "" if math.isinf(high) else f" and at most {high:g}"
-        )
-        raise InputError(f"{name} must be a number {bounds}, got {value!r}")
-
-
-def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

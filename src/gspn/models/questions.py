@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gspn.arguments import check_choice, check_integer
 from gspn.attributes import Schema
 from gspn.circuits.distributions import Distribution, check_draws
 from gspn.circuits.given import Joint, Roots
@@ -17,7 +18,6 @@ from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.graphs import Graphs as Graphs
 from gspn.hierarchy import Hierarchy
-from gspn.models.arguments import check_choice, check_integer
 from gspn.models.compatibility import check_edge_types, check_magnitudes
 from gspn.queries import missing
 from gspn.queries.chunks import chunk_size

@@ -10,9 +10,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from gspn.arguments import check_integer
 from gspn.graphs import GraphDataset
 from gspn.graphs.splits import holdout
-from gspn.models.arguments import check_integer
 from gspn.models.growing import growing
 from gspn.models.gspn import GSPN
 from gspn.policy.held_out import SHARE, HeldOutEntries, held_out_mask, within_reach

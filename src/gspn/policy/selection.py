@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from gspn.arguments import check_choice, check_integer
 from gspn.circuits.mixing_weights import weights_maximising
 from gspn.errors import GSPNError
 from gspn.graphs import GraphDataset
 from gspn.graphs.missing import with_missing
 from gspn.graphs.region import sample_region
-from gspn.models.arguments import check_choice, check_integer
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.policy.ahead import Work
