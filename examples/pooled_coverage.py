@@ -117,7 +117,7 @@ def repeat(case: str, seed: int, chosen: gspn.Stack) -> dict[str, Any]:
 
 def summary(repeats: list[dict[str, Any]], columns: tuple[str, ...]) -> dict[str, Any]:
     """By coefficient and way: coverage, bias, deviation of the estimates and mean standard error."""
-    found = {}
+    found: dict[str, dict[str, dict[str, float]]] = {}
     for name in columns:
         found[name] = {}
         for way in ("pooled", "complete rows", "before"):

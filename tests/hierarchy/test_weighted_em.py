@@ -112,7 +112,7 @@ def test_whole_weights_are_repeated_rows(covariance: str, leaves: dict[str, str]
 def test_whole_weights_are_repeated_receivers() -> None:
     """Nor do transitions count them otherwise: copies receive what the vertex receives, and send nothing."""
     data = graph()
-    size, source, target = len(data.x), *data.edge_index
+    size, source, target = len(data.x), data.edge_index[0], data.edge_index[1]
     copies = torch.arange(0, size, 3)
     edges, types = [data.edge_index], [data.edge_type]
     for number, vertex in enumerate(copies.tolist()):

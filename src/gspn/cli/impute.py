@@ -84,6 +84,8 @@ def impute(
         fitted, reading = load(model), Reading.beside(model)
     graphs = read_tables(nodes, edges, Wanted(Reading.of(reading, **vars(columns)), fitted, kinds))
     assert graphs.nodes is not None
+    if draws is not None and "draw" in graphs.nodes.frame.columns:
+        raise InputError("there is a column 'draw' already; rename it, as completed tables are numbered by it")
     selection = None
     if fitted is None:
         show_graphs(console, graphs.dataset, said=kinds)
@@ -199,10 +201,6 @@ def below_each_other(tables: list[Any]) -> Any:
     """One table of several, which a column `draw` numbers from 1, as programs for multiple imputation read them."""
     import pandas
 
-    from gspn.errors import InputError
-
-    if "draw" in tables[0].columns:
-        raise InputError("there is a column 'draw' already; rename it, as completed tables are numbered by it")
     together = pandas.concat(tables, ignore_index=True)
     together.insert(0, "draw", [number for number, table in enumerate(tables, 1) for _ in range(len(table))])
     return together
