@@ -451,7 +451,8 @@ def _completed(
     frame: DataFrame, dataset: GraphDataset, x: Tensor, rows: NDArray[np.int64], whole: Sequence[str]
 ) -> DataFrame:
     """A copy of the frame with gaps of the dataset filled from x [N, d], which is in the dataset's order."""
-    completed, gaps = frame.copy(), torch.isnan(dataset.entries()).numpy()
+    completed: DataFrame = frame.copy()
+    gaps = torch.isnan(dataset.entries()).numpy()
     for column, attribute in enumerate(dataset.schema):
         where = gaps[:, column]
         if where.any():
