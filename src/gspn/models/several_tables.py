@@ -43,7 +43,7 @@ def several_completed(
     Which member of a stack draws is drawn with the stack's weights. The number of a copy and the seed fix it, however
     many there are.
     """
-    stack = Stack([model]) if isinstance(model, GSPN) else model
+    stack: Stack = Stack([model]) if isinstance(model, GSPN) else model
     weights = torch.tensor(stack.weights, dtype=torch.float64)
     for number in range(m):
         generator = keyed_generator(seed, _DRAW, number)
