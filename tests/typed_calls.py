@@ -270,6 +270,7 @@ def filling_tables(imputer: TableImputer, nodes: pandas.DataFrame, edges: pandas
     both = imputer.transform(nodes, edges, return_spread=True)
     for table in assert_type(both, tuple[pandas.DataFrame, pandas.DataFrame]):
         is_a(table, pandas.DataFrame)
+    are(assert_type(imputer.draws(2, nodes, edges), list[pandas.DataFrame]), pandas.DataFrame)
     either = imputer.transform(nodes, edges, return_spread=wanted)
     is_a(
         assert_type(either, pandas.DataFrame | tuple[pandas.DataFrame, pandas.DataFrame]),

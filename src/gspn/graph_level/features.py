@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
+from gspn.arguments import check_integer, check_real
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.attribute_columns import AttributeColumns
 from gspn.baselines.subtrees import Colours, Subtrees
@@ -21,7 +22,6 @@ from gspn.errors import InputError, NotFittedError
 from gspn.graph_level.blocks import Asked, columns_of, names_of
 from gspn.graphs import GraphDataset, Graphs, pack
 from gspn.graphs.degrees import ATTRIBUTE, DEGREE, with_degree
-from gspn.models.arguments import check_integer, check_real
 from gspn.models.gspn import GSPN
 
 _FLAT = 1e-4

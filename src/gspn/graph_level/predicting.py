@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from gspn import policy
+from gspn.arguments import check_choice, check_integer
 from gspn.attributes import Binary, Categorical, Continuous, Count, FloatArray, Schema
 from gspn.baselines.on_rows import check_heads, standardised
 from gspn.baselines.predicting import Predicting
@@ -20,7 +21,6 @@ from gspn.graph_level.answers import Around
 from gspn.graph_level.features import GraphFeatures
 from gspn.graphs import GraphDataset, Graphs
 from gspn.graphs.degrees import DEGREE, with_degree
-from gspn.models.arguments import check_choice, check_integer
 from gspn.models.fitting import with_labels
 from gspn.models.gspn import GSPN
 from gspn.models.labels import labels_of_graphs

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 
+from gspn.arguments import check_choice, check_integer, check_real
 from gspn.attributes import Attribute, Binary, Categorical, FloatArray, Schema
 from gspn.columns import shorten
 from gspn.errors import GSPNError, InputError, NotFittedError
-from gspn.models.arguments import check_choice, check_integer, check_real
 from gspn.predictors import saving
 from gspn.predictors.checkpoints import HeadCheckpoint, digest_data
 from gspn.predictors.embeddings import Embeddings, read_embeddings
