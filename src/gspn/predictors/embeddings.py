@@ -1,7 +1,7 @@
 """Embeddings as people have them, one [N, D] matrix a graph, as one matrix over the vertices of all graphs.
 
-Here belongs what is refused (other shapes, other widths, infinite numbers) and in which precision the rest is kept.
-Labels are read by `gspn.targets`.
+Here belongs what is refused (other shapes, other widths, infinite numbers), in which precision the rest is kept, and how
+columns are standardised. Labels are read by `gspn.targets`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from gspn.columns import shorten, tensor_to_array
 from gspn.errors import InputError
+from gspn.graphs.dataset import rows_of
 
 Embeddings: TypeAlias = Sequence[Tensor] | Sequence[NDArray[Any]]
 
@@ -37,14 +38,33 @@ class PackedEmbeddings:
     def width(self) -> int:
         return self.values.shape[1]
 
-    def chunks(self, vertices: int) -> Iterator[tuple[int, int]]:
-        """First and last + 1 of consecutive graphs that together have at most so many vertices (or are one graph)."""
+    def batch(self, graph_ids: Tensor) -> PackedEmbeddings:
+        """The chosen graphs."""
+        sizes = self.ptr[graph_ids + 1] - self.ptr[graph_ids]
+        ptr = nn.functional.pad(sizes.cumsum(0), (1, 0))
+        return PackedEmbeddings(self.values.index_select(0, rows_of(self.ptr, graph_ids)), ptr)
+
+    def chunks(self, vertices: int) -> Iterator[PackedEmbeddings]:
+        """Consecutive graphs that together have at most so many vertices (or are one graph)."""
         ptr, start = self.ptr.numpy(), 0
         while start < len(self):
             end = int(np.searchsorted(ptr, ptr[start] + vertices, side="right")) - 1
             end = min(max(end, start + 1), len(self))
-            yield start, end
+            yield PackedEmbeddings(self.values[ptr[start] : ptr[end]], self.ptr[start : end + 1] - self.ptr[start])
             start = end
+
+    def units(self) -> tuple[Tensor, Tensor]:
+        """[D] mean and deviation of every column; a column whose values differ by rounding only has deviation 1."""
+        if not len(self.values):
+            return self.values.new_zeros(self.width), self.values.new_ones(self.width)
+        # In one pass, which torch adds up in double precision.
+        deviation, mean = torch.std_mean(self.values, dim=0, correction=0)
+        rounding = torch.finfo(deviation.dtype).eps * mean.abs()
+        return mean, deviation.where(deviation.isfinite() & (deviation > rounding), 1.0)
+
+    def standardise(self, mean: Tensor, deviation: Tensor) -> None:
+        """Bring the values to these units, in place: they are a copy, and may be most of what is in memory."""
+        self.values.sub_(mean).div_(deviation)
 
 
 def read_embeddings(
