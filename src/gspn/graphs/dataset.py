@@ -98,7 +98,7 @@ class GraphDataset:
 
     def vertex_rows(self) -> Tensor:
         """[ΣN] the stored row of every vertex of this dataset, graph after graph."""
-        return rows_of(self.vertex_ptr, self.positions)
+        return _rows(self.vertex_ptr, self.positions)
 
     def vertex_keys(self) -> tuple[Tensor, Tensor]:
         """[ΣN] graph number, and vertex number inside the graph, of every vertex."""
@@ -134,9 +134,9 @@ class GraphDataset:
         max_in_degree = copy_graphs(*stored_arrays, source.numpy(), own_row_ptr.numpy(), x.numpy())
         edge_type = y = None
         if self.edge_type is not None:
-            edge_type = self.edge_type[rows_of(self.row_ptr[self.vertex_ptr], stored)].long()
+            edge_type = self.edge_type[_rows(self.row_ptr[self.vertex_ptr], stored)].long()
         if self.y is not None:
-            y = self.y[rows_of(self.vertex_ptr, stored)] if self.target_level == "vertex" else self.y[stored]
+            y = self.y[_rows(self.vertex_ptr, stored)] if self.target_level == "vertex" else self.y[stored]
         return Batch(
             x=x,
             source=source,
@@ -189,7 +189,7 @@ class GraphDataset:
         return "-".join(part.hexdigest() for part in parts.values())
 
 
-def rows_of(ptr: Tensor, chosen: Tensor) -> Tensor:
+def _rows(ptr: Tensor, chosen: Tensor) -> Tensor:
     """Positions of all rows of the chosen segments, one segment after the other."""
     sizes = ptr[chosen + 1] - ptr[chosen]
     start = torch.repeat_interleave(ptr[chosen] - (sizes.cumsum(0) - sizes), sizes)

@@ -89,7 +89,8 @@ class HeadStack:
 
     def __init__(self, heads: Sequence[Head]) -> None:
         self.heads = heads
-        self._averages = torch.tensor([head.pooling == "mean" for head in heads])[:, None, None]
+        averages = torch.tensor([head.pooling == "mean" for head in heads])[:, None, None]
+        self._averages = averages if averages.any() else None
 
     @property
     def columns(self) -> int:
@@ -103,8 +104,8 @@ class HeadStack:
         graph = torch.repeat_interleave(sizes, output_size=len(rows.values))
         z = torch.addmm(w["vertex.bias"].flatten(), rows.values, w["vertex.weight"].flatten(0, 1).t()).relu()
         sums = z.new_zeros(len(sizes), z.shape[1]).index_add(0, graph, z)
-        pooled = sums.unflatten(1, (len(self.heads), -1)).transpose(0, 1)
-        if self._averages.any():
+        pooled = sums.view(len(sizes), len(self.heads), -1).transpose(0, 1)
+        if self._averages is not None:
             pooled = pooled / torch.where(self._averages, sizes.clamp_min(1)[None, :, None], 1)
         active = torch.baddbmm(w["graph.bias"].unsqueeze(1), pooled, w["graph.weight"].mT).relu()
         return torch.baddbmm(w["output.bias"].unsqueeze(1), active, w["output.weight"].mT)
@@ -126,4 +127,4 @@ def stacks(heads: Iterable[Head]) -> Iterator[HeadStack]:
 def _by_name(stacked: Tensor, shapes: dict[str, torch.Size]) -> Weights:
     """The tensors [heads, …] that lie one behind the other in the rows [heads, numbers]."""
     parts = stacked.split([shape.numel() for shape in shapes.values()], dim=1)
-    return {name: part.unflatten(1, shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+    return {name: part.view(-1, *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}

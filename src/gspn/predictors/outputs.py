@@ -55,14 +55,14 @@ class Outputs:
 
     def losses(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """[heads] sums of the losses of all labelled entries, from outputs [heads, n, O] and encoded labels [n, T]."""
-        outputs = outputs.double()
-        total, parts = outputs.new_zeros(len(outputs)), outputs.split(self._sizes, dim=2)
+        outputs, totals = outputs.double(), []
+        parts = outputs.split(self._sizes, dim=2) if len(self._sizes) > 1 else (outputs,)
         for kind, columns in self._columns_of_kind.items():
             if kind == "categorical":
                 for t in columns:
                     codes = labels[:, t].nan_to_num(_NO_CODE).long().expand(len(outputs), -1)
                     losses = F.cross_entropy(parts[t].mT, codes, reduction="none", ignore_index=_NO_CODE)
-                    total = total + losses.sum(1)
+                    totals.append(losses.sum(1))
                 continue
             own = parts[columns[0]] if len(columns) == 1 else torch.cat([parts[t] for t in columns], dim=2)
             y, known = labels[:, columns], ~labels[:, columns].isnan()
@@ -75,8 +75,8 @@ class Outputs:
                 losses = (own - (y - centre) / scale).abs()
             else:
                 losses = (own + centre).exp() - y * (own + centre)
-            total = total + losses.where(known, 0.0).sum((1, 2))
-        return total
+            totals.append(losses.where(known, 0.0).sum((1, 2)))
+        return torch.stack(totals).sum(0) if len(totals) > 1 else totals[0]
 
     def predictions(self, outputs: FloatArray) -> FloatArray:
         """[n, T] codes, medians and rates in the users' units, from the outputs [n, O] of one head."""
