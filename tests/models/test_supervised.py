@@ -27,7 +27,7 @@ import gspn
 from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
 from gspn.attributes import Attribute
 from gspn.errors import CheckpointError
-from gspn.graphs import Batch
+from gspn.graphs import Batch, GraphDataset
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import objective_for, supervised_objective
 from gspn.models import fitting as model_module
@@ -260,6 +260,7 @@ def test_batches_and_epochs_without_labels_teach_nothing(level: str, vertices: s
     weights, memory = snapshot(model.state_dict()), snapshot(moments(run))
     assert any(value.any() for value in memory.values())
     assert run.step(torch.arange(8, 16)) == (0.0, 0)
+    assert isinstance(run.training, GraphDataset)
     run.training = run.training.with_targets(torch.full_like(labels, torch.nan), level)
     assert run.epoch(lambda: None)["train"] == 0.0
     assert_same_bits(model.state_dict(), weights)

@@ -182,8 +182,8 @@ class DeepSets(BaseEstimator):
 
         A configuration is a mapping of constructor arguments, to which `shared` adds those that are the same for all,
         or a DeepSets, which is fitted where it is. All must agree in target and batch_size. A head whose loss becomes
-        non-finite stops with its best weights so far, or as it was if there are none, and a warning is logged. `seconds`
-        in the histories are those of all heads together.
+        non-finite stops with its best weights so far, or as it was if there are none, and a warning is logged.
+        `seconds` in the histories are those of all heads together.
         """
         heads = _heads(cls, configurations, shared)
         fitting = _Fitting(heads, embeddings, y, validation, order_seed)

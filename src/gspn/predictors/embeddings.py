@@ -1,7 +1,7 @@
 """Embeddings as people have them, one [N, D] matrix a graph, as one matrix over the vertices of all graphs.
 
-Here belongs what is refused (other shapes, other widths, infinite numbers), in which precision the rest is kept, and how
-columns are standardised. Labels are read by `gspn.targets`.
+Here belongs what is refused (other shapes, other widths, infinite numbers), in which precision the rest is kept, and
+how columns are standardised. Labels are read by `gspn.targets`.
 """
 
 from __future__ import annotations

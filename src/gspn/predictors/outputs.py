@@ -66,7 +66,7 @@ class Outputs:
                 continue
             own = parts[columns[0]] if len(columns) == 1 else torch.cat([parts[t] for t in columns], dim=2)
             y, known = labels[:, columns], ~labels[:, columns].isnan()
-            # Filled on both sides, a missing label has a finite loss, which is then left out together with its gradient.
+            # Filled on both sides, a missing label has a finite loss, which is left out together with its gradient.
             own, y = own.where(known, 0.0), y.where(known, 0.0)
             centre, scale = torch.from_numpy(self.units[columns]).unbind(1)
             if kind == "binary":

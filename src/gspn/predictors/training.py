@@ -220,7 +220,8 @@ class _Together:
             staying = {member.head.numbers for member in left}
             for group in self.optimizer.param_groups:
                 group["params"] = [numbers for numbers in group["params"] if numbers in staying]
-            self.left, self.stacks = left, self._stacked()
+            self.left = left
+            self.stacks = self._stacked()
         return {"train": sum(learned) / len(learned), "heads left": len(left)}
 
 

@@ -52,8 +52,8 @@ class Examples(Protocol):
 
 
 Learn: TypeAlias = Callable[[Any, int], Iterator[tuple[Tensor, int]]]
-"""An objective, which takes a batch of the examples and the epoch. It is asked for a part of the loss when the one before
-has been differentiated."""
+"""An objective, which takes a batch of the examples and the epoch. It is asked for a part of the loss when the one
+before has been differentiated."""
 
 Validate: TypeAlias = Callable[[], dict[str, float]]
 """Gives the loss on the validation set as "validation", and where there is one a "score" (higher is better)."""
@@ -178,12 +178,13 @@ def train_by_epochs(
 ) -> Epochs:
     """Train until `epochs`, or until validation has not improved for `patience` of them; then keep the best weights.
 
-    Gives the record of every epoch once it is in the checkpoint, if it is time to write one. In between, the module has the weights of that epoch;
-    after the last one, or when the generator is closed or ends by an exception, the best. `validate` is asked after
-    every epoch, where there is something to validate on. `progress` is brought up to date after every epoch, so that it
-    is right also when training ends by an exception. `at_end` is called once, with the final weights, unless the
-    generator is closed before; what it gives stands in `progress.results`. After so many `seconds` the epoch that is
-    under way is the last one of this call. Without an `optimizer`, Adam moves all parameters by the settings.
+    Gives the record of every epoch once it is in the checkpoint, if it is time to write one. In between, the module has
+    the weights of that epoch; after the last one, or when the generator is closed or ends by an exception, the best.
+    `validate` is asked after every epoch, where there is something to validate on. `progress` is brought up to date
+    after every epoch, so that it is right also when training ends by an exception. `at_end` is called once, with the
+    final weights, unless the generator is closed before; what it gives stands in `progress.results`. After so many
+    `seconds` the epoch that is under way is the last one of this call. Without an `optimizer`, Adam moves all
+    parameters by the settings.
     """
     start = time.monotonic()
     run = _Run(
