@@ -191,9 +191,10 @@ class SupervisedGSPN(LabelsAsEvidence, GSPN):
         return found
 
     @property
-    def readout(self) -> Any:
-        """A `Readout`, or a `LabelReadout` where labels are evidence."""
-        return self.supervised.readout
+    def readout(self) -> Readout | LabelReadout:
+        """The latter where labels are evidence."""
+        found: Readout | LabelReadout = self.supervised.readout
+        return found
 
     # Training.
 
