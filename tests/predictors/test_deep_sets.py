@@ -33,7 +33,8 @@ from gspn.targets import Target, encode_labels
 def test_learns_a_planted_signal(target: Target) -> None:
     head = fitted(target)
     assert head.history_[-1]["train"] < head.history_[0]["train"]
-    assert head.score(OTHERS, labels(target, OTHER_SIGNAL)) > 0.8
+    # Drawn from a Poisson distribution, counts have noise of their own: knowing the rate scores 0.83.
+    assert head.score(OTHERS, labels(target, OTHER_SIGNAL)) > (0.7 if isinstance(target, Count) else 0.8)
 
 
 @every_target
@@ -131,17 +132,16 @@ def test_one_class_only() -> None:
 
 @every_target
 def test_graphs_without_labels_change_nothing(target: Target) -> None:
-    """With all graphs in one batch, a graph without labels is as good as absent."""
+    """With all graphs in one batch, a graph without labels is as good as absent, but for what inputs are standardised by.
+
+    The same graphs once more have the same mean and deviation.
+    """
     y = torch.from_numpy(encode_labels(target, labels(target, SIGNAL)))
-    hidden = torch.zeros(len(y), dtype=torch.bool)
-    hidden[::3] = True
-    masked = torch.where(hidden.unsqueeze(1), math.nan, y)
     arguments: dict[str, Any] = {"batch_size": 1000, "epochs": 10}
     double = [graph.double() for graph in GRAPHS]
-    partly = make(target, **arguments).fit(double, masked, progress=False)
-    without = make(target, **arguments).fit(
-        [graph for graph, gone in zip(double, hidden, strict=True) if not gone], y[~hidden], progress=False
-    )
+    masked = torch.cat([y, torch.full_like(y, math.nan)])
+    partly = make(target, **arguments).fit([*double, *double], masked, progress=False)
+    without = make(target, **arguments).fit(double, y, progress=False)
     for name, value in partly.weights_.items():
         torch.testing.assert_close(value, without.weights_[name], rtol=0, atol=1e-9)
 
