@@ -336,7 +336,7 @@ def test_scikit_learn_manners(fitted: TableImputer) -> None:
     nodes, edges = draw_tables()
     assert again.set_params(seed=0).fit(nodes, edges, progress=False) is again
     pd.testing.assert_frame_equal(again.transform(nodes, edges), fitted.transform(nodes, edges), check_exact=True)
-    assert again.feature_names_in_.tolist() == list(ATTRIBUTES)
+    assert again.feature_names_in_.tolist() == again.get_feature_names_out().tolist() == list(nodes.columns)
     assert again.model_.objective == "masked"
     of_shortcut = TableImputer(**SMALL, arguments={"shortcut": "mean"}).fit(nodes, edges, progress=False)
     assert model_of(of_shortcut).shortcut == "mean"

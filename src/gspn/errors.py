@@ -24,6 +24,8 @@ class Advice:
     purpose: str = "with the right name"
     value: Any = ...
     """`...` where only the caller knows it"""
+    doubtful: bool = False
+    """whether something else is more likely to be right, so that nobody should follow it without a thought"""
 
     def __str__(self) -> str:
         return f"{self.argument}={'' if self.value is ... else repr(self.value)} {self.purpose}"

@@ -210,7 +210,7 @@ def _refuse_text_among_numbers(
             f"{shorten(value)} is no number, but most values are; mend it, or keep it as a category",
             attribute=name,
             row=row,
-            advice=[advice or Advice("overrides", "if it is meant", {name: "categorical"})],
+            advice=[advice or Advice("overrides", "if it is meant", {name: "categorical"}, doubtful=True)],
         )
 
 

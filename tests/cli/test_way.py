@@ -67,7 +67,7 @@ def test_one_way_through(way: str, run: Run, files: Path, people_model: Path, tm
     with traced() as calls:
         run(*arguments)
     assert [_OPENED[str(path)] for path in tables] == [1, 1]
-    assert times(calls, "from_tables") == 1
+    assert times(calls, "read_graph_tables") == 1
     assert times(calls, "training_scores") <= 1
     assert times(calls, "roots") == 1
     assert times(calls, "pack") <= 5

@@ -57,7 +57,7 @@ def _decoded(content: bytes, path: str, encoding: str | None) -> str:
             raise InputError(
                 f"{path} cannot be read: {error}", advice=[Advice("encoding", "with the name of its encoding")]
             ) from error
-        _log.warning("%s is no UTF-8 and is read as Windows-1252; encoding= says otherwise", path)
+        _log.warning("%s is no UTF-8 and is read as Windows-1252 unless an encoding is given", path)
         return text
 
 

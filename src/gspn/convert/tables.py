@@ -105,9 +105,7 @@ def from_tables(
         delimiter=delimiter,
         encoding=encoding,
     )
-    if read.left_out:
-        told = ", ".join(f"{name!r} ({reason})" for name, reason in read.left_out.items())
-        _log.warning("%s: left out are %s; keep= keeps them", read.nodes.name, told)
+    read.tell_what_is_left_out()
     return read.dataset()
 
 
@@ -128,6 +126,12 @@ class GraphTables:
     y: NDArray[np.float64] | None
     target_level: str | None
     target: Attribute | Schema | None
+
+    def tell_what_is_left_out(self) -> None:
+        """Nothing is left out silently."""
+        if self.left_out:
+            told = ", ".join(f"{name!r} ({reason})" for name, reason in self.left_out.items())
+            _log.warning("%s: left out are %s; keep= keeps them", self.nodes.name, told)
 
     def dataset(self) -> GraphDataset:
         """The graphs, packed."""

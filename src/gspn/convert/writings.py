@@ -153,7 +153,7 @@ def as_numbers(columns: Mapping[str, Any], kinds: Kinds, table: Table, problems:
                 InputError(
                     f"{table.place(row)}, attribute {name!r}: {shorten(misfit)} is no number or date, but most values "
                     "are; mend it, or keep it as a category",
-                    advice=[Advice("overrides", "if it is meant", {name: "categorical"})],
+                    advice=[Advice("overrides", "if it is meant", {name: "categorical"}, doubtful=True)],
                 )
             )
         elif writing is not None:
