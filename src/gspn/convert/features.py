@@ -5,15 +5,19 @@ Checks of arrays are scikit-learn's own, with its messages. What columns mean is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from gspn.columns import shorten
 from gspn.convert.edge_forms import is_table
-from gspn.convert.files import import_pandas
+from gspn.convert.files import Table, import_pandas
 from gspn.convert.foreign import DataFrame
+from gspn.errors import InputError
 
 
 def as_frame(estimator: Any, X: Any, *, reset: bool) -> DataFrame:
@@ -22,6 +26,8 @@ def as_frame(estimator: Any, X: Any, *, reset: bool) -> DataFrame:
     Columns of a DataFrame are found by name, so other ones than in `fit`, or in another order, are no error here.
     """
     pandas = import_pandas()
+    if isinstance(X, str | PathLike | Mapping | Table):
+        raise InputError(f"nodes must be a pandas DataFrame or an array, got {shorten(X)}")
     named = isinstance(X, pandas.DataFrame)
     if named and all(isinstance(name, str) for name in X.columns):
         if reset:
