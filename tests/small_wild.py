@@ -14,9 +14,9 @@ DEPARTMENTS = ("sales", "engineering", "support", "finance")
 def draw_company(count: int = 400, seed: int = 0) -> tuple[Any, Any, Any]:
     """Raw tables of people and of who works with whom, and their true departments, a fifth of which is hidden.
 
-    Departments are planted communities: about nine of ten of somebody's four contacts are of the same. No column is called id,
-    one is junk (an address that no two share), one is the same everywhere, one is empty, numbers are written as people
-    do.
+    Departments are planted communities: about nine of ten of somebody's four contacts are of the same. No column is
+    called id, one is junk (an address that no two share), one is the same everywhere, one is empty, numbers are written
+    as people do.
     """
     rng = np.random.default_rng(seed)
     department = rng.integers(len(DEPARTMENTS), size=count)
@@ -63,8 +63,8 @@ def _rows(count: int = 40) -> pd.DataFrame:
     )
 
 
-def _with_gaps(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    return rows.assign(**{column: rows[column].astype(object).where(np.arange(len(rows)) % 5 > 0)})
+def _with_gaps(rows: pd.DataFrame, column: str) -> Any:
+    return rows.assign(**{column: rows[column].where(np.arange(len(rows)) % 5 > 0)})
 
 
 def _text(rows: pd.DataFrame, separator: str = ",", decimal: str = ".") -> str:

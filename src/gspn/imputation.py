@@ -102,8 +102,9 @@ class TableImputer(TransformerMixin, BaseEstimator):
 
     `fit` takes DataFrames or arrays with gaps and trains models; `transform` completes these, or new rows and new
     graphs, without training again, and gives what it was given: a DataFrame, or an array. It is a transformer of
-    scikit-learn, for pipelines; in `fit` labels `y` are ignored. Observed entries, columns, types, order and index stay as they are; columns that held whole
-    numbers alone in training are filled with rounded ones, also where gaps have made floats of them.
+    scikit-learn, for pipelines; in `fit` labels `y` are ignored. Observed entries, columns, types, order and index stay
+    as they are; columns that held whole numbers alone in training are filled with rounded ones, also where gaps have
+    made floats of them. Dates, 87 %, and 1,234.5 are numbers, and are filled in the same writing.
 
     The arguments from `schema` to `keep` say what the tables' columns mean, as in `gspn.from_tables`; columns in
     `ignore` are handed through, and so are those that say nothing, with their gaps. Of an array, whose columns somebody
@@ -244,8 +245,7 @@ class TableImputer(TransformerMixin, BaseEstimator):
             with policy.choosing(progress) as notice:
                 selection = policy.select(dataset, effort=self.effort, seed=self.seed, notice=notice)
             model = selection.stack
-        self._take(model, dataset.edge_types, whole_numbers(dataset), selection)
-        self.left_out_, self.id_ = read.left_out, read.id
+        self._take(model, dataset.edge_types, whole_numbers(dataset), selection, read.left_out, read.id)
         return self
 
     def _take(
@@ -254,14 +254,17 @@ class TableImputer(TransformerMixin, BaseEstimator):
         edge_types: Sequence[Any] | None,
         whole: tuple[str, ...],
         selection: policy.Selection | None = None,
+        left_out: dict[str, str] | None = None,
+        id: Any = ...,
     ) -> None:
         self.model_, self.schema_, self.edge_types_ = model, model.schema, edge_types
         self.whole_numbers_, self.selection_ = whole, selection
-        self.left_out_: dict[str, str] = {}
-        self.id_ = self.id
+        self.left_out_, self.id_ = left_out or {}, self.id if id is ... else id
 
     @overload
-    def transform(self, X: NDArray[Any], edges: Any = None, *, return_spread: Literal[False] = False) -> NDArray[Any]: ...
+    def transform(
+        self, X: NDArray[Any], edges: Any = None, *, return_spread: Literal[False] = False
+    ) -> NDArray[Any]: ...
     @overload
     def transform(self, X: Any, edges: Any = None, *, return_spread: Literal[False] = False) -> DataFrame: ...
     @overload
@@ -281,9 +284,7 @@ class TableImputer(TransformerMixin, BaseEstimator):
         self._refuse_unfitted()
         self._check()
         nodes = as_frame(self, X, reset=False)
-        id = self.id if self.id_ is not None and self.id_ not in nodes.columns else self.id_
-        if id is None and self.id in nodes.columns:
-            id = self.id
+        id = self.id_ if self.id_ in nodes.columns else self.id
         dataset = self._read(
             nodes, edges, id, self.schema_, None, self.edge_types_, self._present(nodes, edges)
         ).dataset()
@@ -359,7 +360,9 @@ class TableImputer(TransformerMixin, BaseEstimator):
         path = Path(folder) / _FILE
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
-            settings, fitted = kept["settings"], kept["fitted"]
+            settings, fitted = (
+                {name: _tuple(value) for name, value in kept[part].items()} for part in ("settings", "fitted")
+            )
             schema, overrides = settings.pop("schema"), settings.pop("overrides")
             imputer = cls(
                 None if schema is None else Schema.from_json(schema),
@@ -371,7 +374,7 @@ class TableImputer(TransformerMixin, BaseEstimator):
             raise InputError(f"{path} is no saved TableImputer: {error}") from error
         model = load(folder)
         assert isinstance(model, GSPN | Stack)
-        imputer._take(model, fitted["edge_types_"], tuple(fitted["whole_numbers_"]))
+        imputer._take(model, fitted["edge_types_"], fitted["whole_numbers_"])
         for name, value in fitted.items():
             if name not in ("edge_types_", "whole_numbers_"):
                 setattr(imputer, name, np.array(value, dtype=object) if name == "feature_names_in_" else value)
@@ -426,12 +429,14 @@ class TableImputer(TransformerMixin, BaseEstimator):
         ignored: Sequence[str],
         keep: Sequence[str] = (),
     ) -> GraphTables:
-        layout = Layout(
-            self.source, self.target, self.graph, self.edge_type, edge_types, self.directed, self.parallel
-        )
+        layout = Layout(self.source, self.target, self.graph, self.edge_type, edge_types, self.directed, self.parallel)
         return read_graph_tables(
             nodes, edges, schema, layout=layout, id=id, overrides=overrides, ignore=ignored, keep=keep
         )
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:

@@ -34,7 +34,12 @@ def test_wild_files_are_filled_in_their_own_writing(name: str, run: Run, tmp_pat
 REFUSED: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "several.csv": (
         b"id,age,size,team\n1,31,2.5,red\n2,40,tall,blue\n2,55,3.5,red\n4,inf,1.5,blue\n",
-        ("3 problems", "row 2: the id 2 occurs already in row 1", "'tall' is no number", "'age': the value is infinite"),
+        (
+            "3 problems",
+            "row 2: the id 2 occurs already in row 1",
+            "'tall' is no number",
+            "'age': the value is infinite",
+        ),
     ),
     "ragged.csv": (b"id,age\n1,2,3\n2,3\n3\n", ("row 0: 3 cells, but the header has 2 (and 1 more row",)),
     "twice.csv": (b"id;age;age\n1;2;3\n", ("column 'age' occurs twice",)),

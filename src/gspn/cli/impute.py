@@ -21,7 +21,9 @@ _LEVEL = 0.9
 
 @options.bundled
 def impute(
-    nodes: Annotated[Path, typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet, Excel).", show_default=False)],
+    nodes: Annotated[
+        Path, typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet, Excel).", show_default=False)
+    ],
     edges: Annotated[Path | None, typer.Argument(help="Table of edges.", show_default=False)] = None,
     output: Annotated[
         Path | None,

@@ -127,7 +127,7 @@ def read_tables(path: Path, edges: Path | None, wanted: Wanted) -> Graphs:
     from gspn.errors import Problems
 
     read, schema, problems = wanted.reading, wanted.schema, Problems()
-    written = {"delimiter": read.delimiter, "encoding": read.encoding}
+    written: dict[str, Any] = {"delimiter": read.delimiter, "encoding": read.encoding}
     kinds = None if schema is None else {attribute.name: attribute for attribute in schema}
     nodes: Table | None = None
     with problems.noted():
@@ -202,9 +202,7 @@ def _graph_labels(wanted: Wanted) -> Any:
     from gspn.convert.files import read_table
 
     read = wanted.reading
-    frame = read_table(
-        wanted.labels_file, "targets", [graph], delimiter=read.delimiter, encoding=read.encoding
-    ).frame
+    frame = read_table(wanted.labels_file, "targets", [graph], delimiter=read.delimiter, encoding=read.encoding).frame
     for name in (graph, *wanted.labels):
         if name not in frame.columns:
             raise InputError(f"{wanted.labels_file} has no column {name!r}; there are {', '.join(frame.columns)}")

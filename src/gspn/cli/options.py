@@ -62,7 +62,10 @@ DatasetOptions = Annotated[
 class Columns:
     """What the columns of tables mean."""
 
-    id: Annotated[str | None, _column("--id", "Column of vertex ids, or none; of molecules' names (default: id, else what edges name).")] = None
+    id: Annotated[
+        str | None,
+        _column("--id", "Column of vertex ids, or none; of molecules' names (default: id, else what edges name)."),
+    ] = None
     graph: Annotated[
         str | None, _column("--graph", "Column that tells the graph of a vertex (default: all are one graph).")
     ] = None
@@ -83,9 +86,9 @@ class Columns:
     delimiter: Annotated[
         str | None, _column("--delimiter", "Between cells of text: ; or tab (default: found in the file).")
     ] = None
-    encoding: Annotated[
-        str | None, _column("--encoding", "Of text: latin-1, utf-16 (default: found in the file).")
-    ] = None
+    encoding: Annotated[str | None, _column("--encoding", "Of text: latin-1, utf-16 (default: found in the file).")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)

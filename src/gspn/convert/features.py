@@ -28,15 +28,16 @@ def as_frame(estimator: Any, X: Any, *, reset: bool) -> DataFrame:
     pandas = import_pandas()
     if isinstance(X, str | PathLike | Mapping | Table):
         raise InputError(f"nodes must be a pandas DataFrame or an array, got {shorten(X)}")
-    named = isinstance(X, pandas.DataFrame)
-    if named and all(isinstance(name, str) for name in X.columns):
+    if not is_bare(X) and (reset or hasattr(estimator, "feature_names_in_")):
         if reset:
             validate_data(estimator, X, skip_check_array=True)
-        return X
+        named: DataFrame = X
+        return named
     array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
-    frame = pandas.DataFrame(array, index=X.index if named else None)
+    frame = pandas.DataFrame(array, index=getattr(X, "index", None) if hasattr(X, "columns") else None)
     names = getattr(estimator, "feature_names_in_", [f"x{place}" for place in range(frame.shape[1])])
-    return frame.set_axis(list(names), axis=1).infer_objects()
+    made: DataFrame = frame.set_axis(list(names), axis=1).infer_objects()
+    return made
 
 
 def is_bare(X: Any) -> bool:

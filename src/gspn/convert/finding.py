@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gspn.columns import shorten
 from gspn.convert.files import Table, import_pandas
 from gspn.infer import reads_as_number
 
@@ -46,7 +47,7 @@ def find_id(nodes: Table, edges: Table | None, ends: tuple[str, str]) -> str | N
 
 
 def find_ends(edges: Table, ids: Collection[Any] | None, ends: tuple[str, str]) -> tuple[str, str] | None:
-    """The two columns of ends: those of these names, else of usual ones, else the only two, else those that hold ids."""
+    """The two columns of ends: of these names, else of usual ones, else the only two, else those that hold ids."""
     names = [str(name) for name in edges.frame.columns]
     if set(ends) <= set(names):
         return ends
@@ -85,7 +86,8 @@ def says_nothing(column: Any) -> str | None:
     except TypeError:  # what has no hash is refused later on
         return None
     if different == 1:
-        return f"always {present.iloc[0]!r}" if len(present) == count else f"{present.iloc[0]!r} wherever it is known"
+        only = shorten(present.tolist()[0])
+        return f"always {only}" if len(present) == count else f"{only} wherever it is known"
     if isinstance(column.dtype, import_pandas().CategoricalDtype):
         return None  # somebody has said what its categories are
     types = import_pandas().api.types

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Schema
 from gspn.columns import enumerate_briefly
-from gspn.convert.edge_tables import EdgeRows, Layout, by_name, find_graphs, free_columns, refuse_two_roles
 from gspn.convert.edge_forms import is_table
+from gspn.convert.edge_tables import EdgeRows, Layout, by_name, find_graphs, free_columns, refuse_two_roles
 from gspn.convert.edges import refuse_unclear
 from gspn.convert.files import Table, import_pandas, read_table
 from gspn.convert.finding import find_id, leave_out
@@ -180,7 +180,7 @@ def read_graph_tables(
     roles = {"id": id, "graph": graph} | {f"y ({name})": name for name in asked}
     refuse_two_roles(roles)
     table, edge_table, vertices, lacking = None, None, None, list[InputError]()
-    written = {"delimiter": delimiter, "encoding": encoding}
+    written: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding}
     if nodes is not None:
         with problems.noted():
             typed = {**by_name(schema), **by_name(target_attribute, asked)}
@@ -239,7 +239,10 @@ def read_graph_tables(
     if not problems.found:
         _note_unknown("ignore", ignored, problems, table, edge_table, target_table)
     problems.tell()
-    assert schema is not None and x is not None and table is not None and vertices is not None
+    assert schema is not None
+    assert x is not None
+    assert table is not None
+    assert vertices is not None
     return GraphTables(schema, x, table, vertices, stored, layout, id, left_out, values, level, kind)
 
 
