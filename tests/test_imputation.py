@@ -353,7 +353,7 @@ def test_scikit_learn_manners(fitted: TableImputer) -> None:
         (lambda n, e: (n, e.assign(bond="triple")), "edges, row 0, attribute 'bond': 'triple' is none of the cat"),
         (lambda n, e: (n, e.assign(source="w")), "edges, row 0: source 'w' is no id of nodes"),
         (lambda n, e: (n.to_dict(), e), "nodes must be a pandas DataFrame"),
-        (lambda n, e: ("nodes.csv", e), "nodes must be a pandas DataFrame, got 'nodes.csv'"),
+        (lambda n, e: ("nodes.csv", e), "nodes must be a pandas DataFrame or an array, got 'nodes.csv'"),
         (lambda n, e: (n.iloc[:0], e), "nodes has no rows"),
     ],
 )
