@@ -30,7 +30,7 @@ OTHERS = {
     "check_transformer_get_feature_names_out": "",
     "check_transformer_get_feature_names_out_pandas": "",
     "check_set_output_transform": "",
-    "check_set_output_transform_pandas": "it expects an array where nothing is set, and a DataFrame is completed as one",
+    "check_set_output_transform_pandas": "it expects an array where nothing is set; a DataFrame is completed as one",
     "check_global_output_transform_pandas": "the same",
     "check_n_features_in_after_fitting": "",
 }

@@ -334,7 +334,8 @@ def test_errors_about_a_value_know_its_place() -> None:
             call()
         for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
             assert (error.attribute, error.row) == ("a, row 7: b", 1)
-            assert str(error) == f"attribute 'a, row 7: b', row 1: {error.reason}"
+            assert error.told == f"attribute 'a, row 7: b', row 1: {error.reason}"
+            assert str(error).startswith(error.told)
     assert (InputError("x").attribute, InputError("x").row, str(InputError("x"))) == (None, None, "x")
 
 

@@ -16,8 +16,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gspn"
 
 # From the top of the house down; names on one line share a room.
 ROOMS = (
-    ("errors", "compiling", "files", "locks", "random_streams"),
-    ("columns", "attributes", "atoms", "infer", "targets", "scores"),
+    ("errors", "arguments", "compiling", "files", "locks", "random_streams"),
+    ("columns", "attributes", "atoms", "infer", "targets", "scores", "pages"),
     ("graphs",),
     ("convert",),
     ("datasets",),
@@ -123,10 +123,10 @@ class _RunsAtOnce(ast.NodeTransformer):
         return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
 
 
-def loaded_with(package: Path, room: str) -> set[str]:
-    """The rooms of all that is imported when every module of a room is."""
+def loaded_with(package: Path, part: str) -> set[str]:
+    """All modules that are imported when a module of the package is, or every one of a room."""
     files = dict(modules(package))
-    waiting, known = [name for name in files if f"{name}.".startswith(f"gspn.{room}.")], {"gspn"}
+    waiting, known = [name for name in files if f"{name}.".startswith(f"gspn.{part}.")], {"gspn"}
     while waiting:
         name = waiting.pop()
         while name and name not in files:  # something in a module
@@ -137,13 +137,20 @@ def loaded_with(package: Path, room: str) -> set[str]:
         tree = _RunsAtOnce().visit(ast.parse(files[name].read_bytes()))
         is_package = files[name].name == "__init__.py"
         waiting += [name.rpartition(".")[0], *(target for _, target in imported(tree, name, is_package))]
-    return {name.split(".")[1] for name in known - {"gspn"}}
+    return known - {"gspn"}
 
 
 def test_models_load_nothing_of_reading_and_comparing() -> None:
-    rooms = loaded_with(SOURCE, "models")
+    rooms = {name.split(".")[1] for name in loaded_with(SOURCE, "models")}
     assert {"models", "hierarchy", "circuits", "graphs"} <= rooms
     assert not rooms & {"datasets", "convert", "baselines", "experiments"}
+
+
+@pytest.mark.parametrize("part", ["models.gspn", "models.stack", "models.growing", "policy"])
+def test_what_is_about_every_model_knows_none_with_targets(part: str) -> None:
+    loaded = loaded_with(SOURCE, part)
+    assert {"gspn.models.gspn", "gspn.models.fitting"} <= loaded
+    assert not loaded & {"gspn.models.supervised", "gspn.models.goals", "gspn.models.label_learning"}
 
 
 def test_what_is_loaded_is_found(tmp_path: Path) -> None:
@@ -156,7 +163,8 @@ def test_what_is_loaded_is_found(tmp_path: Path) -> None:
         "cli.py": "",
         "web.py": "",
     }
-    assert loaded_with(build(tmp_path, sources), "models") == {"models", "graphs", "locks", "columns"}
+    found = {"models.a", "graphs", "graphs.b", "locks", "columns"}
+    assert loaded_with(build(tmp_path, sources), "models") == {f"gspn.{name}" for name in found}
 
 
 def test_every_module_has_a_docstring() -> None:

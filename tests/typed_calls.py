@@ -26,7 +26,7 @@ from gspn.baselines.predicting import Predicting
 from gspn.circuits.distributions import CategoricalDistribution, Distribution, MixtureDistribution
 from gspn.circuits.given import Joint
 from gspn.convert.arrays import Arrays
-from gspn.graph_level.predicting import GraphPredictor
+from gspn.graph_level.predicting import GraphClassifier, GraphRegressor
 from gspn.graphs import Graphs
 from gspn.queries.what_if import WhatIf
 
@@ -151,7 +151,7 @@ def fitting_and_files(model: GSPN, graphs: list[Data], folder: Path) -> None:
     is_a(assert_type(model.get_parameters(), dict[str, Any]), dict)
     is_a(assert_type(model.set_parameters(model.get_parameters()), GSPN), GSPN)
     model.save(folder / "model")
-    is_a(assert_type(gspn.load(folder / "model"), GSPN | Stack | GraphPredictor), GSPN)
+    is_a(assert_type(gspn.load(folder / "model"), GSPN | Stack | GraphClassifier | GraphRegressor), GSPN)
     is_a(assert_type(gspn.load(folder / "model", GSPN), GSPN), GSPN)
     graph = graphs[0]
     stored = gspn.store_graph(folder / "graph", graph.x, graph.edge_index, model.schema, progress=False)
@@ -270,6 +270,7 @@ def filling_tables(imputer: TableImputer, nodes: pandas.DataFrame, edges: pandas
     both = imputer.transform(nodes, edges, return_spread=True)
     for table in assert_type(both, tuple[pandas.DataFrame, pandas.DataFrame]):
         is_a(table, pandas.DataFrame)
+    are(assert_type(imputer.draws(2, nodes, edges), list[pandas.DataFrame]), pandas.DataFrame)
     either = imputer.transform(nodes, edges, return_spread=wanted)
     is_a(
         assert_type(either, pandas.DataFrame | tuple[pandas.DataFrame, pandas.DataFrame]),

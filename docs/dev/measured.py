@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from gspn.experiments.circumstances import commit, machine, versions
-from gspn.experiments.findings import Findings, Row, Table
+from gspn.experiments.findings import Findings, ResultTable, Row
 from gspn.experiments.formatting import mean_and_deviation
 from gspn.experiments.grids import read_grid
 from gspn.experiments.protocols import columns_of, contests, recorded
@@ -139,8 +139,8 @@ def _facts() -> Callable[..., Any]:
     return recorded(_records())
 
 
-def _table(name: str, title: str) -> Table:
-    (found,) = [part for part in _findings(name).parts if isinstance(part, Table) and part.title == title]
+def _table(name: str, title: str) -> ResultTable:
+    (found,) = [part for part in _findings(name).parts if isinstance(part, ResultTable) and part.title == title]
     return found
 
 
@@ -201,7 +201,7 @@ def _margins(name: str, title: str, row: str, base: str) -> list[float]:
 
 def rows(name: str) -> str:
     """How many rows the first table has."""
-    return str(len(next(part for part in _findings(name).parts if isinstance(part, Table)).rows))
+    return str(len(next(part for part in _findings(name).parts if isinstance(part, ResultTable)).rows))
 
 
 def cases(name: str, what: str) -> str:

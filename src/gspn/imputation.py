@@ -22,6 +22,7 @@ from torch_geometric.data import Batch, Data, Dataset
 from torch_geometric.transforms import BaseTransform
 
 from gspn import policy
+from gspn.arguments import check_choice, check_integer
 from gspn.attributes import Attribute, Binary, Schema, from_json, to_json
 from gspn.circuits.distributions import CategoricalDistribution
 from gspn.circuits.given import distributions
@@ -35,9 +36,9 @@ from gspn.convert.writings import Writing, find_writing
 from gspn.errors import InputError, NotFittedError
 from gspn.files import replace_file
 from gspn.graphs import GraphDataset
-from gspn.models.arguments import check_choice
 from gspn.models.gspn import GSPN
 from gspn.models.loading import load
+from gspn.models.several_tables import several_completed
 from gspn.models.stack import Stack
 from gspn.queries.missing import HOW, filled
 
@@ -246,6 +247,7 @@ class TableImputer(TransformerMixin, BaseEstimator):
                 selection = policy.select(dataset, effort=self.effort, seed=self.seed, notice=notice)
             model = selection.stack
         self._take(model, dataset.edge_types, whole_numbers(dataset), selection, read.left_out, read.id)
+        self._learned_from = nodes.copy(), dataset
         return self
 
     def _take(
@@ -284,10 +286,7 @@ class TableImputer(TransformerMixin, BaseEstimator):
         self._refuse_unfitted()
         self._check()
         nodes = as_frame(self, X, reset=False)
-        id = self.id_ if self.id_ in nodes.columns else self.id
-        dataset = self._read(
-            nodes, edges, id, self.schema_, None, self.edge_types_, self._present(nodes, edges)
-        ).dataset()
+        dataset = self._to_complete(nodes, edges)
         completed, spread = complete(
             self.model_,
             Table(nodes, "nodes"),
@@ -390,6 +389,42 @@ class TableImputer(TransformerMixin, BaseEstimator):
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this TableImputer is not fitted yet; call fit first")
 
+    def draws(self, m: int, nodes: Any = None, edges: Any = None, *, seed: int | None = None) -> list[DataFrame]:
+        """m tables of vertices without gaps, for multiple imputation: analyse each, then pool by Rubin's rules.
+
+        They complete the tables of `fit`, or those that are given. Between them filled entries differ as far as they
+        are uncertain, parameters of the models included: each comes from one model of the stack, drawn with the stack's
+        weights, that has learned on from the tables of `fit` with random weights of the vertices (a Bayesian
+        bootstrap). Entries of neighbours are drawn given each other. There is no guard: its heavy tails have no
+        variance that could be pooled. Whole numbers stay whole. The seed (None: the imputer's) fixes the tables, and
+        the first ones are the same whatever m is.
+
+        Models that learned by gradient descent (more than two levels, or a single model that something was said about)
+        draw with the parameters they have, so that their tables differ a little too little. An imputer made of a model
+        (`with_model`) has no tables of its own: the models learn on from those that are given.
+        """
+        self._refuse_unfitted()
+        self._check()
+        check_integer("m", m, 1)
+        own: tuple[DataFrame, GraphDataset] | None = getattr(self, "_learned_from", None)
+        if nodes is not None:
+            nodes = as_frame(self, nodes, reset=False)
+            dataset = self._to_complete(nodes, edges)
+        elif own is None or edges is not None:
+            raise InputError("draws needs the table of vertices, nodes, unless it completes the tables of fit")
+        else:
+            nodes, dataset = own
+        return complete_often(
+            self.model_,
+            Table(nodes, "nodes"),
+            dataset,
+            m,
+            learned_from=None if own is None else own[1],
+            graph=self.graph,
+            seed=self.seed if seed is None else seed,
+            whole=self.whole_numbers_,
+        )
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -417,6 +452,12 @@ class TableImputer(TransformerMixin, BaseEstimator):
         """What there is to ignore: tables to complete may have fewer of these columns, or no edges at all."""
         known = {*nodes.columns, *getattr(edges, "columns", ())}
         return tuple(name for name in dict.fromkeys((*self._ignored(), *self.left_out_)) if name in known)
+
+    def _to_complete(self, nodes: Any, edges: Any) -> GraphDataset:
+        """Tables as those of `fit` were read."""
+        id = self.id_ if self.id_ in nodes.columns else self.id
+        ignored = self._present(nodes, edges)
+        return self._read(nodes, edges, id, self.schema_, None, self.edge_types_, ignored).dataset()
 
     def _read(
         self,
@@ -475,22 +516,10 @@ def complete(
 
     `dataset` is what was read from the table, and `graph` the column that tells its graphs apart.
     """
-    # The dataset has the rows graph by graph.
-    groups = None if graph is None else import_pandas().factorize(nodes.column(graph, "graph"))[0]
-    rows = np.arange(len(nodes.frame)) if groups is None else np.argsort(groups, kind="stable")
-    gaps = torch.isnan(dataset.entries()).numpy()
+    rows, gaps = _rows(nodes, graph), torch.isnan(dataset.entries()).numpy()
     x, spread = _answers(model, dataset, how, level, torch.Generator().manual_seed(seed))
-    completed = nodes.frame.copy()
     writings = _writings(nodes, model.schema)
-    for column, attribute in enumerate(model.schema):
-        where = gaps[:, column]
-        if where.any():
-            values = attribute.decode(x[where, column])
-            if attribute.name in whole:
-                values = [round(value) for value in values]
-            if attribute.name in writings:
-                values = list(map(writings[attribute.name].write, values))
-            completed[attribute.name] = _with_values(nodes.frame[attribute.name], rows[where], values, attribute)
+    completed = _completed(nodes.frame, dataset, x, rows, whole, writings)
     if level is None:
         return completed, None
     # One row a filled entry, in the order of the table's rows and the schema's attributes.
@@ -522,6 +551,56 @@ def _writings(nodes: Table, schema: Schema) -> dict[str, Writing]:
         if attribute.kind in ("continuous", "count")
     }
     return {name: writing for name, writing in found.items() if writing is not None}
+
+
+def complete_often(
+    model: GSPN | Stack,
+    nodes: Table,
+    dataset: GraphDataset,
+    m: int,
+    *,
+    learned_from: GraphDataset | None = None,
+    graph: str | None = None,
+    seed: int = 0,
+    whole: Sequence[str] = (),
+) -> list[DataFrame]:
+    """m tables of vertices without gaps (see `TableImputer.draws`); the models learned from the dataset unless said."""
+    rows, learned_from = _rows(nodes, graph), dataset if learned_from is None else learned_from
+    writings = _writings(nodes, dataset.schema)
+    return [
+        _completed(nodes.frame, dataset, x, rows, whole, writings)
+        for x in several_completed(model, dataset, learned_from, m, seed)
+    ]
+
+
+def _rows(nodes: Table, graph: str | None) -> NDArray[np.int64]:
+    """The table's rows in the order of the dataset, which has them graph by graph."""
+    if graph is None:
+        return np.arange(len(nodes.frame))
+    return np.argsort(import_pandas().factorize(nodes.column(graph, "graph"))[0], kind="stable")
+
+
+def _completed(
+    frame: DataFrame,
+    dataset: GraphDataset,
+    x: Tensor,
+    rows: NDArray[np.int64],
+    whole: Sequence[str],
+    writings: Mapping[str, Writing],
+) -> DataFrame:
+    """A copy of the frame with gaps of the dataset filled from x [N, d], which is in the dataset's order."""
+    completed: DataFrame = frame.copy()
+    gaps = torch.isnan(dataset.entries()).numpy()
+    for column, attribute in enumerate(dataset.schema):
+        where = gaps[:, column]
+        if where.any():
+            values = attribute.decode(x[where, column])
+            if attribute.name in whole:
+                values = [round(value) for value in values]
+            if attribute.name in writings:
+                values = list(map(writings[attribute.name].write, values))
+            completed[attribute.name] = _with_values(frame[attribute.name], rows[where], values, attribute)
+    return completed
 
 
 def _answers(

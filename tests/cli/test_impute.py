@@ -135,6 +135,45 @@ def test_refusals_of_effort(run: Run, files: Path, people_model: Path) -> None:
     assert "--how is one of mean, median, mode, closest, sample, not 'best'" in said
 
 
+def test_several_completed_tables(run: Run, files: Path, tmp_path: Path) -> None:
+    """One below the other, numbered: they differ in the gaps alone, and nothing is overwritten unasked."""
+    done, tables = tmp_path / "done.csv", (files / "nodes.csv", files / "edges.csv")
+    how = ("--draws", "3", "--effort", "quick", "-o", done)
+    assert "gaps filled in 40 rows, 3 times" in run("impute", *tables, *how).stdout
+    before, after = read(files / "nodes.csv"), read(done)
+    assert list(after.columns) == ["draw", *before.columns]
+    assert after["draw"].tolist() == [number for number in "123" for _ in range(40)]
+    assert after.ne("").all(axis=None)
+    parts = [part.drop(columns="draw").reset_index(drop=True) for _, part in after.groupby("draw")]
+    for part in parts:
+        pd.testing.assert_frame_equal(part.where(before.ne("")), before.where(before.ne("")))
+        assert part["projects"].str.fullmatch(r"-?\d+").all(), "whole numbers stay whole"
+    assert not parts[0].equals(parts[1])
+    assert "--force overwrites it" in run("impute", *tables, *how, code=2).stderr
+    run("impute", *tables, *how, "--force", "--draws", "2")
+    again = read(done)
+    pd.testing.assert_frame_equal(again, after[: len(again)])
+
+
+def test_several_completed_tables_for_machines(run: Run, files: Path, people_model: Path) -> None:
+    found = parsed(
+        run("impute", files / "nodes.csv", files / "typed.csv", "--draws", "2", "--json", "-m", people_model)
+    )
+    assert (found["draws"], found["rows"], len(found["table"])) == (2, 80, 80)
+    assert found["filled"] == int(read(files / "nodes.csv").eq("").sum().sum())
+    assert {row["draw"] for row in found["table"]} == {1, 2}
+
+
+def test_refusals_of_draws(run: Run, files: Path, tmp_path: Path) -> None:
+    said = run("impute", files / "nodes.csv", "--draws", "2", "--how", "mean", code=2).stderr
+    assert "with --draws values are drawn" in said
+    (tmp_path / "n.csv").write_text(
+        "id,draw,age\n" + "".join(f"{i},{i % 3},{20.5 + i}\n" for i in range(12)) + "12,1,\n"
+    )
+    said = run("impute", tmp_path / "n.csv", "--draws", "2", "--quiet", code=2).stderr
+    assert "there is a column 'draw' already" in said
+
+
 def test_guesses_about_whole_numbers(run: Run, tmp_path: Path) -> None:
     rows = "".join(f"{i},{i % 3},{2 + i % 2},{i}\n" for i in range(24))
     (tmp_path / "n.csv").write_text(f"id,floor,side,age\n{rows}24,,,\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +12,9 @@ from typing import Any
 import pytest
 from small_experiments import FILL, PREDICT, TIME
 
+import gspn.experiments
 from gspn.attributes import Binary, Categorical, Continuous, Schema
-from gspn.errors import GSPNError
+from gspn.errors import GSPNError, MissingExtraError
 from gspn.experiments import systems
 from gspn.experiments.grids import parse_grid, read_grid, shipped
 from gspn.experiments.published import PUBLISHED
@@ -107,31 +110,55 @@ def test_settings_of_a_column_replace_those_of_the_row() -> None:
     ("old", "new", "complaint"),
     [
         ("runs = 2", "runs = 2\nrnus = 3", "[protocol]: unknown key rnus"),
-        ("runs = 2", 'runs = "two"', "runs must be int, got 'two'"),
-        ("runs = 2", "runs = true", "runs must be int"),
-        ('question = "predict"', 'question = "guess"', "question must be one of predict, fill, time, draw"),
-        ('measure = "accuracy"', 'measure = "acuracy"', "no measure 'acuracy'"),
-        ('measure = "accuracy"', "", "measure is missing"),
-        ('division = "published"', 'division = "random"', "division must be"),
+        ("runs = 2", 'runs = "two"', "[protocol]: runs: Input should be a valid integer, got 'two'"),
+        ("runs = 2", "runs = true", "[protocol]: runs: Input should be a valid integer, got True"),
+        (
+            'question = "predict"',
+            'question = "guess"',
+            "'question' does not match any of the expected tags: 'predict',",
+        ),
+        ('measure = "accuracy"', 'measure = "acuracy"', "measure must be one of 'accuracy', 'average precision'"),
+        ('measure = "accuracy"', "", "measure: Field required"),
+        (
+            'division = "published"',
+            'division = "random"',
+            "[protocol]: division: Input should be 'published', 'hold-out'",
+        ),
         ('system = "Constant"', 'system = "Konstant"', "[models.Constant]: there is no system 'Konstant'"),
         (
             "num_graph_states = 4",
             "num_graph_sates = 4",
             "[models.GSPN_S]: SupervisedGSPN has no setting num_graph_sates",
         ),
-        ("num_states = [2, 3]", "num_states = 2", "every entry of search must be a list"),
-        ("num_states = [2, 3]", "num_states = []", "every entry of search must be a list"),
+        (
+            "num_states = [2, 3]",
+            "num_states = 2",
+            "[models.GSPN_S]: search.num_states: Input should be a valid list",
+        ),
+        (
+            "num_states = [2, 3]",
+            "num_states = []",
+            "[models.GSPN_S]: search.num_states: List should have at least",
+        ),
         ("hidden = 4", "hiden = 4", "[models.GSPN_U+DS]: head:"),
         ("hidden = 4", "hidden = 0", "hidden must be"),
         ("[data.TOY]", "[data.TOY]\ngraps = 3", "[data.TOY]: unknown key graps"),
         ('system = "Constant"', 'system = "Constant"\ndata = ["TOI"]', "[models.Constant]: there is no [data.TOI]"),
         ('system = "Constant"', 'system = "GSPN"', "[models.Constant]: GSPN is not a system that predicts"),
-        ("[data.TOY]", "", "there is no [data.NAME]"),
+        ("[data.TOY]", "", "[data]: Field required"),
         ("title", "title = = ", "grid toy"),
-        ("[data.TOY]", "[asked]\nmask_seed = 1\n[data.TOY]", "the question 'predict' needs nothing"),
-        ("runs = 2", "runs = -1", "[protocol]: runs must be an integer of at least 0"),
-        ('division = "published"', 'division = "hold-out"\ntest = 1.0', "[protocol]: test must be a share"),
-        ('division = "published"', 'division = "k-fold"\nfolds = 2\nvalidation = 0', "validation must be a share"),
+        ("[data.TOY]", "[asked]\nmask_seed = 1\n[data.TOY]", "[asked]: unknown key mask_seed; known are none"),
+        ("runs = 2", "runs = -1", "[protocol]: runs: Input should be greater than or equal to 0"),
+        (
+            'division = "published"',
+            'division = "hold-out"\ntest = 1.0',
+            "[protocol]: test: Input should be less than",
+        ),
+        (
+            'division = "published"',
+            'division = "k-fold"\nfolds = 2\nvalidation = 0',
+            "[protocol]: validation: Input",
+        ),
         ('division = "published"', 'division = "k-fold"\nfolds = 2\ntest = 0.1', "'k-fold' has no use for test"),
         ("runs = 2", "runs = 2\nvalidation = 0.2", "[protocol]: the division 'published' has no use for validation"),
         ("[data.TOY]", "[data.TOY]\ngraphs = 30", "[data.TOY]: published folds are of all graphs"),
@@ -139,34 +166,58 @@ def test_settings_of_a_column_replace_those_of_the_row() -> None:
         (
             "num_states = [2, 3]",
             "lr = [0.1, nan]",
-            "models, GSPN_S, search, lr, 1: text, a finite number, true or false",
+            "[models.GSPN_S]: search.lr.1: numbers must be finite, got nan",
         ),
         (
             "hidden = 4",
             "hidden = 2026-11-18",
-            "head, hidden: text, a finite number, true or false is expected, got 2026",
+            "[models.GSPN_U+DS]: head.hidden: input was not a valid JSON value, got datetime.date(2026",
         ),
-        ("runs = 2", "seed = -1", "[protocol]: seed must be"),
-        ("[data.TOY]", "[data.TOY]\ngraphs = 0", "[data.TOY]: graphs must be"),
-        ("[data.TOY]", "[data.TOY]\nlabels = 0", "[data.TOY]: labels must be"),
-        ("[data.TOY]", "[data.TOY]\nfolds = [-1]", "[data.TOY]: folds must be different numbers from 0 on, got [-1]"),
-        ("[data.TOY]", "[data.TOY]\nfolds = [1, 1]", "[data.TOY]: folds must be different"),
-        ("[data.TOY]", "[data.TOY]\nfolds = []", "[data.TOY]: folds must be different"),
-        ("[data.TOY]", '[data.TOY]\nfolds = ["first"]', "[data.TOY]: folds must be tuple[int, ...] | None, got"),
-        ("[data.TOY]", "[data]\nTOY = 3", "[data.TOY]: a table is expected, got 3"),
+        ("runs = 2", "seed = -1", "[protocol]: seed: Input should be greater than or equal to 0"),
+        ("[data.TOY]", "[data.TOY]\ngraphs = 0", "[data.TOY]: graphs: Input should be greater than or equal to 1"),
+        ("[data.TOY]", "[data.TOY]\nlabels = 0", "[data.TOY]: labels: Input should be greater than or equal to 1"),
+        (
+            "[data.TOY]",
+            "[data.TOY]\nfolds = [-1]",
+            "[data.TOY]: folds.0: Input should be greater than or equal to 0",
+        ),
+        ("[data.TOY]", "[data.TOY]\nfolds = [1, 1]", "[data.TOY]: folds must be different numbers, got [1, 1]"),
+        ("[data.TOY]", "[data.TOY]\nfolds = []", "[data.TOY]: folds: Value should have at least 1 item"),
+        (
+            "[data.TOY]",
+            '[data.TOY]\nfolds = ["first"]',
+            "[data.TOY]: folds.0: Input should be a valid integer",
+        ),
+        (
+            "[data.TOY]",
+            "[data]\nTOY = 3",
+            "[data.TOY]: Input should be a valid dictionary",
+        ),
         ('division = "published"', 'division = "hold-out"', "[data.TOY]: the division 'hold-out' has no folds"),
-        ('division = "published"', 'division = "k-fold"\nfolds = 1', "[protocol]: folds must be"),
+        (
+            'division = "published"',
+            'division = "k-fold"\nfolds = 1',
+            "[protocol]: folds: Input should be greater",
+        ),
         ('division = "published"', 'division = "k-fold"', "[protocol]: the division 'k-fold', and no other, needs"),
         ("runs = 2", "runs = 2\nfolds = 3", "[protocol]: the division 'k-fold', and no other, needs"),
-        ("[data.TOY]", "[data.TOY]\nlabels = 1.5", "[data.TOY]: labels must be a whole number or a share"),
-        ("[data.TOY]", "[data.TOY]\nlabels = 0.0", "[data.TOY]: labels must be a whole number or a share"),
-        ('["curves"]', '["curve"]', "figures can be curves, levels, got 'curve'"),
+        ("[data.TOY]", "[data.TOY]\nlabels = 1.5", "[data.TOY]: labels: Input should be less than 1, got 1.5"),
+        ("[data.TOY]", "[data.TOY]\nlabels = 0.0", "[data.TOY]: labels: Input should be greater than 0, got 0.0"),
+        ('["curves"]', '["curve"]', "figures.0: Input should be 'curves' or 'levels', got 'curve'"),
         ('["curves"]', '["levels"]', "[models.Constant]: the figure 'levels' needs num_layers"),
-        ('["curves"]', '["curves"]\npaper = "the other"', "paper must be one of scarce supervision,"),
-        ('["curves"]', '["curves"]\nagainst = "GMM"', "against must be one of Constant, GSPN_S, GSPN_U+DS, got 'GMM'"),
-        ('["curves"]', '["curves"]\nnotes = [3]', "notes must be tuple[str, ...], got [3]"),
+        ('["curves"]', '["curves"]\npaper = "the other"', "paper must be one of None, 'scarce supervision',"),
+        (
+            '["curves"]',
+            '["curves"]\nagainst = "GMM"',
+            "against must be one of None, 'Constant', 'GSPN_S', 'GSPN_U+DS'",
+        ),
+        ('["curves"]', '["curves"]\nnotes = [3]', "notes.0: Input should be a valid string, got 3"),
         ('measure = "accuracy"', 'measure = "nll per entry"', "is not judged by the measure 'nll per entry'"),
-        ('system = "Constant"', 'system = "Constant"\nruns = -1', "[models.Constant]: runs must be"),
+        (
+            'system = "Constant"',
+            'system = "Constant"\nruns = -1',
+            "[models.Constant]: runs: Input should be",
+        ),
         ('system = "Constant"', 'system = "Constant"\npublished = "GIN"', "[models.Constant]: published: the paper's"),
         ("head = { hidden = 4, epochs = 3 }", "", "[models.GSPN_U+DS]: head_search needs a head"),
         ("hidden = 4", "hidden = 4, seed = 1", "[models.GSPN_U+DS]: head: the seed"),
@@ -200,11 +251,19 @@ def test_a_fold_that_is_not_drawn_is_refused() -> None:
 @pytest.mark.parametrize(
     ("row", "own", "complaint"),
     [
-        ("GSPN_S", "TOY = { setings = {} }", "[models.GSPN_S], instead.TOY: unknown key setings; known are settings,"),
-        ("GSPN_S", "TOY = { system = 'GIN' }", "[models.GSPN_S], instead.TOY: unknown key system"),
-        ("GSPN_S", "TOY = { settings = 3 }", "[models.GSPN_S], instead.TOY: settings must be Mapping"),
-        ("GSPN_S", "TOY = { search = { lr = 0.1 } }", "instead.TOY: every entry of search must be a list"),
-        ("GSPN_S", "TOY = 3", "[models.GSPN_S], instead.TOY: a table is expected, got 3"),
+        ("GSPN_S", "TOY = { setings = {} }", "[models.GSPN_S]: instead.TOY: unknown key setings; known are settings,"),
+        ("GSPN_S", "TOY = { system = 'GIN' }", "[models.GSPN_S]: instead.TOY: unknown key system"),
+        (
+            "GSPN_S",
+            "TOY = { settings = 3 }",
+            "[models.GSPN_S]: instead.TOY.settings: Input should be a valid dictionary",
+        ),
+        ("GSPN_S", "TOY = { search = { lr = 0.1 } }", "instead.TOY.search.lr: Input should be a valid list, got 0.1"),
+        (
+            "GSPN_S",
+            "TOY = 3",
+            "[models.GSPN_S]: instead.TOY: Input should be a valid dictionary",
+        ),
         ("GSPN_S", "TOY = { settings = { levels = 3 } }", "[models.GSPN_S]: SupervisedGSPN has no setting levels"),
         ("GSPN_S", "TOY = { settings = { num_states = 3 } }", "instead.TOY: num_states is searched"),
         ("GSPN_S", "TOY = { head_search = { hidden = [3] } }", "instead.TOY has a head, the row has none"),
@@ -244,8 +303,9 @@ def test_settings_of_a_network_are_a_table(settings: str, complaint: str) -> Non
         ("runs = 1", "runs = 3", "takes one run, which repeats its steps itself, got 3"),
         (
             "[models.both]",
-            '[models.larger]\nsystem = "SupervisedGSPN"\n[models.both]',
-            "the question 'time' takes one model",
+            '[models.other]\nsystem = "SupervisedGSPN"\n'
+            "settings = { num_layers = 2, num_states = 4, num_graph_states = 5 }\n[models.both]",
+            "[models]: Dictionary should have at most 1 item",
         ),
         (
             "num_states = 4, num_graph_states = 5 }",
@@ -268,8 +328,26 @@ def test_only_predictions_have_heads() -> None:
 
 
 def test_a_question_that_needs_more_says_so() -> None:
-    with pytest.raises(GSPNError, match=re.escape("the question 'fill' needs mask_seed (int)")):
+    with pytest.raises(GSPNError, match=re.escape("[asked]: mask_seed: Field required")):
         parse_grid(FILL.replace("mask_seed = 0", ""), "toy")
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    wrong = PREDICT.replace("runs = 2", "runs = -1").replace("num_states = [2, 3]", "num_states = []")
+    with pytest.raises(GSPNError) as raised:
+        parse_grid(wrong, "toy")
+    lines = str(raised.value).splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["grid toy, [protocol]", "runs"],
+        ["grid toy, [models.GSPN_S]", "search.num_states"],
+        ["grid toy, [models.GSPN_U+DS]", "search.num_states"],
+    ]
+
+
+def test_experiments_without_pydantic_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    with pytest.raises(MissingExtraError, match=r"gspn\[experiments\]"):
+        importlib.reload(gspn.experiments)
 
 
 def test_grids_come_from_the_package_or_from_a_file(tmp_path: Path) -> None:

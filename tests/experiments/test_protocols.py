@@ -153,11 +153,11 @@ def test_keys_say_what_decides_the_numbers_and_nothing_else(toy: Path) -> None:
         {"settings": {**run.settings, "lr": 0.06}},
         {"digests": ("other data", run.digests[1])},
         {"digests": (run.digests[0], "another fold")},
-        {"source": dataclasses.replace(run.source, labels=5)},
+        {"source": run.source.model_copy(update={"labels": 5})},
         {"model": "GSPN"},
     ):
         assert dataclasses.replace(run, **change).key != run.key, change
-    elsewhere = dataclasses.replace(run, source=dataclasses.replace(run.source, folds=(0,)))
+    elsewhere = dataclasses.replace(run, source=run.source.model_copy(update={"folds": (0,)}))
     assert elsewhere.key == run.key, "which other folds are run changes nothing here"
 
 
@@ -166,7 +166,7 @@ def test_the_keys_of_records_that_exist_do_not_change() -> None:
     digests = ("ab" * 16, "cd" * 8)
     final = Run(
         question="predict",
-        source=Source("NCI1", {"degree": "count"}, graphs=50, folds=(0, 2), labels=7),
+        source=Source(name="NCI1", options={"degree": "count"}, graphs=50, folds=(0, 2), labels=7),
         division=Division(2),
         digests=digests,
         model="GSPN",
@@ -177,7 +177,7 @@ def test_the_keys_of_records_that_exist_do_not_change() -> None:
         asked={"mask_seed": 3},
     )
     assert (final.key, final.model_key) == ("1af455cceed67c60357e", "f5d8007b5fb92c906d19")
-    drawn, source = Division(None, 0.1, 0.2, 4), Source("ethanol", {"attributes": "continuous"})
+    drawn, source = Division(None, 0.1, 0.2, 4), Source(name="ethanol", options={"attributes": "continuous"})
     candidate = Run("fill", source, drawn, digests, "GIN", {"network": {"hidden": 32}}, None, 0, SELECTION)
     assert candidate.key == candidate.model_key == "c9fdd4e5d0c4c1c57798"
 
@@ -324,7 +324,7 @@ def test_steps_are_timed_on_the_data_and_with_the_sizes_of_the_grid(
 
 def test_few_labels_are_the_same_for_all_models(toy: Path) -> None:
     run = contest(toy).candidates[0]
-    few = dataclasses.replace(run, source=dataclasses.replace(run.source, labels=5))
+    few = dataclasses.replace(run, source=run.source.model_copy(update={"labels": 5}))
     parts = predicting._parts(few)
     assert len(parts.train) == 24
     assert len(parts.labelled) == 5
@@ -335,7 +335,7 @@ def test_few_labels_are_the_same_for_all_models(toy: Path) -> None:
 @pytest.mark.parametrize(("labels", "kept"), [(0.25, 6), (0.001, 1), (0.999, 24), (1, 1), (100, 24), (None, 24)])
 def test_labels_are_a_number_or_a_share(toy: Path, labels: float | None, kept: int) -> None:
     run = contest(toy).candidates[0]
-    parts = predicting._parts(dataclasses.replace(run, source=dataclasses.replace(run.source, labels=labels)))
+    parts = predicting._parts(dataclasses.replace(run, source=run.source.model_copy(update={"labels": labels})))
     assert len(parts.labelled) == kept
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,7 @@ def test_margins_are_positive_where_a_row_is_better(text: str, toy: Path, tmp_pa
             put(records, run, {"validation": found})
         for run in one.finals(Records(tmp_path).get):
             put(records, run, {"validation": found, "test": found})
-    parts = findings(replace(grid, against=base), planned, Records(tmp_path), "").parts
+    parts = findings(grid.model_copy(update={"against": base}), planned, Records(tmp_path), "").parts
     (margins,) = (part for part in parts if isinstance(part, ResultTable) and part.title == f"Margins over {base}")
     (row,) = margins.rows
     assert row.label == better
@@ -93,7 +92,9 @@ def test_margins_are_positive_where_a_row_is_better(text: str, toy: Path, tmp_pa
         assert row.published["ethanol"].mean == pytest.approx(5.72 - 3.81)
         assert "differences of the means that are published" in margins.beside
         assert "1.91" in mean_and_deviation(row.published["ethanol"], 2)
-    alone = findings(replace(grid, against=base), contests(grid, rows=[base]), Records(tmp_path), "").parts
+    alone = findings(
+        grid.model_copy(update={"against": base}), contests(grid, rows=[base]), Records(tmp_path), ""
+    ).parts
     assert not any(part.title.startswith("Margins") for part in alone)
 
 
@@ -102,7 +103,7 @@ def test_margins_are_of_the_same_folds(toy: Path, tmp_path: Path, made: tuple[in
     grid, records = parse_grid(PREDICT, "toy"), Records(tmp_path)
     planned = contests(grid, rows=["Constant", "GSPN_S"])
     fill_in([one for one in planned if one.fold in {"Constant": (0,), "GSPN_S": made}[one.row]], records, "accuracy")
-    parts = findings(replace(grid, against="Constant"), planned, Records(tmp_path), "").parts
+    parts = findings(grid.model_copy(update={"against": "Constant"}), planned, Records(tmp_path), "").parts
     (margins,) = (part for part in parts if isinstance(part, ResultTable) and part.title == "Margins over Constant")
     assert [row.ours for row in margins.rows] == [{}]
 

@@ -216,7 +216,7 @@ def test_a_report_has_ranks_margins_and_who_predicts_one_class(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ('["label", 0.5]', '["given", 0.5]', "a case is one of"),
+        ('["label", 0.5]', '["given", 0.5]', "cases.1.0: Input should be 'random', 'vertices', 'label' or 'value'"),
         ("homophily = {}", "nowhere = {}", "no set 'nowhere'"),
         ("homophily = {}", "homophily = { graphs = 3 }", "no options"),
         ('system = "frequencies"', 'system = "guessing"', "no method"),

@@ -270,7 +270,7 @@ def test_sets_are_complete_small_and_typed(name: str) -> None:
     assert all(len(column[~column.isnan()].unique()) > 1 for column in x.unbind(1))
     assert {*SETS[name].visible} <= {*dataset.schema.names}
     assert bool(dataset.num_edges_per_graph().sum()) == (SETS[name].kind not in ("table", "bundled"))
-    assert YardstickSource(name).digest() == YardstickSource(name).digest()
+    assert YardstickSource(name=name).digest() == YardstickSource(name=name).digest()
 
 
 @pytest.mark.parametrize("name", ["FeatureImputer", "Gaussian", "GaussianMixture", "GSPN, default"])
@@ -369,8 +369,8 @@ def test_sets_that_are_not_there_are_skipped_with_a_note(
     [
         ('system = "Gaussian"\n[', 'system = "Magic"\n[', "no method 'Magic'"),
         ("neighbours = true", "colour = true", "no setting colour"),
-        ('["value", 0.2]', '["whim", 0.2]', "a case is one of"),
-        ('["value", 0.2]', '["value", 1.5]', "a rate is a share"),
+        ('["value", 0.2]', '["whim", 0.2]', "cases.1.0: Input should be 'random', 'given' or 'value'"),
+        ('["value", 0.2]', '["value", 1.5]', "cases.1.1: Input should be less than 1"),
         ("iris = {}", "atlantis = {}", "no set 'atlantis'"),
     ],
 )

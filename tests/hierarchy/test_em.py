@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from em_cases import ATOMS, COVARIANCES, SCHEMA, graph, with_atoms
 from sklearn.mixture import GaussianMixture
 from torch_geometric.data import Data
 
@@ -17,40 +18,6 @@ from gspn.circuits.evidence import Evidence
 from gspn.errors import InputError
 from gspn.hierarchy import em
 from gspn.models.expectation_maximisation import learn_by_em
-
-COVARIANCES = ("diagonal", "full", "shrunk", "tied", "low_rank")
-SCHEMA = gspn.Schema(
-    [
-        gspn.Continuous("a"),
-        gspn.Categorical("kind", ["x", "y", "z"]),
-        gspn.Continuous("b"),
-        gspn.Binary("flag"),
-        gspn.Continuous("c"),
-        gspn.Count("number"),
-    ]
-)
-
-
-def graph(seed: int = 0, size: int = 120, missing: float = 0.25) -> Data:
-    """Vertices whose neighbours are like them, in two groups, with gaps, isolated vertices and parallel edges."""
-    rng = np.random.default_rng(seed)
-    group = rng.integers(2, size=size)
-    base = rng.normal(size=(size, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -0.6], [0.3, 0.0, 0.8]])
-    numbers = base + 3 * group[:, None]
-    columns = [
-        numbers[:, 0],
-        np.where(group, rng.integers(3, size=size), rng.integers(2, size=size)),
-        5 * numbers[:, 1] - 2,
-        rng.random(size) < 0.2 + 0.6 * group,
-        numbers[:, 2],
-        rng.poisson(np.exp(0.3 * numbers[:, 0])),
-    ]
-    x = np.stack(columns, axis=1).astype(float)
-    x[rng.random(x.shape) < missing] = np.nan
-    ends = rng.integers(size - 10, size=(2, 3 * size))
-    ends = ends[:, (ends[0] != ends[1]) & ((group[ends[0]] == group[ends[1]]) | (rng.random(3 * size) < 0.2))]
-    edges = torch.from_numpy(np.concatenate([ends, ends[::-1], ends[:, :5]], axis=1))
-    return Data(x=torch.from_numpy(x), edge_index=edges, edge_type=torch.arange(edges.shape[1]) % 2)
 
 
 def model(**settings: Any) -> gspn.GSPN:
@@ -72,19 +39,6 @@ def test_never_falls(covariance: str, context: str | None, slopes: str, prior: f
         found = [record["objective"] for record in fitted.em_history_ if record["level"] == level]
         assert len(found) > 1
         assert all(after >= before - 1e-9 * abs(before) for before, after in itertools.pairwise(found))
-
-
-ATOMS = {"a": [0.0], "c": [-20.0, 5.0]}
-
-
-def with_atoms(data: Data) -> Data:
-    """A third of the known entries of two attributes at atoms."""
-    x, rng = data.x.clone(), np.random.default_rng(3)
-    for name, values in ATOMS.items():
-        column = SCHEMA.index(name)
-        chosen = torch.from_numpy(rng.random(len(x)) < 0.33) & ~torch.isnan(x[:, column])
-        x[chosen, column] = torch.from_numpy(rng.choice(values, size=int(chosen.sum())))
-    return Data(x=x, edge_index=data.edge_index, edge_type=data.edge_type)
 
 
 @pytest.mark.parametrize("prior", [0.0, 2.0])

@@ -35,6 +35,7 @@ from torch_geometric.data import Data
 from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
 from gspn.attributes import Attribute
 from gspn.circuits import Unit, random_circuit
+from gspn.hierarchy import Readout
 from gspn.testing import oracle, oracle_model
 
 CASES = 96
@@ -389,6 +390,7 @@ def test_gradients_are_finite_in_hard_places(pooling: str, name: str) -> None:
     """Graphs of one vertex and of many, none at all, nothing observed, certain states, labels far off; float32."""
     circuit = template(name, EVERY_KIND, 3)
     model = random_supervised(EVERY_KIND, TARGETS["several"], 2, pooling=pooling, template=circuit).float()
+    assert isinstance(model.readout, Readout)
     with torch.no_grad():
         model.readout.raw_transitions.mul_(300)  # rows that are 0 and 1
         model.hierarchy.raw_transitions.mul_(300)

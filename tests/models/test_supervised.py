@@ -27,13 +27,13 @@ import gspn
 from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
 from gspn.attributes import Attribute
 from gspn.errors import CheckpointError
-from gspn.graphs import Batch
+from gspn.graphs import Batch, GraphDataset
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import objective_for, supervised_objective
 from gspn.models import fitting as model_module
 from gspn.testing import oracle
 from gspn.training import Processes, Progress, Settings
-from gspn.training.loop import _Run
+from gspn.training.loop import _Run, adam
 
 SCHEMA = Schema([Categorical("colour", ["red", "green"]), Continuous("mass")])
 KIND, TOXIC, ENERGY = Categorical("kind", ["warm", "cold"]), Binary("toxic"), Continuous("energy")
@@ -236,7 +236,8 @@ def started_run(labels: Tensor, level: str, weight: float, vertices: str = "pseu
     training = gspn.pack(GRAPHS[:16], SCHEMA).with_targets(labels, level)
     objective = supervised_objective(model.supervised, vertices, 0.3, 0, weight)
     settings = Settings(epochs=5, batch_size=4, lr=0.1, weight_decay=0.1, clip=None, patience=1, seed=0)
-    return model, _Run(model.network, objective, training, None, settings, Processes(), Progress())
+    optimizer = adam(model.network, settings)
+    return model, _Run(model.network, objective, training, None, settings, Processes(), Progress(), optimizer)
 
 
 def moments(run: _Run) -> dict[str, Tensor]:
@@ -259,6 +260,7 @@ def test_batches_and_epochs_without_labels_teach_nothing(level: str, vertices: s
     weights, memory = snapshot(model.state_dict()), snapshot(moments(run))
     assert any(value.any() for value in memory.values())
     assert run.step(torch.arange(8, 16)) == (0.0, 0)
+    assert isinstance(run.training, GraphDataset)
     run.training = run.training.with_targets(torch.full_like(labels, torch.nan), level)
     assert run.epoch(lambda: None)["train"] == 0.0
     assert_same_bits(model.state_dict(), weights)

@@ -320,6 +320,7 @@ def test_columns_by_themselves_are_judged_as_candidates_are(
     )
     monkeypatch.setitem(selection._MOST_ROWS, effort, 700)  # fewer than there are
     monkeypatch.setitem(candidates._DISCRETE_STATES, effort, (1,))
+    monkeypatch.setattr(selection, "with_weaker_priors", lambda best, effort: [])
     chosen = policy.select(dataset, effort=effort, seed=2)
     assert [str(one.candidate) for one in chosen.tried] == ["1 state, diagonal, no edges, seed 2"]
     assert 0 < chosen.held_out < 0.15 * 5 * 1600

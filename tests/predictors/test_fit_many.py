@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,11 @@ from torch import Tensor, nn
 
 from gspn import Binary, Categorical, Continuous, Count, Schema
 from gspn.errors import GSPNError, InputError, NotFittedError
-from gspn.predictors import DeepSets, training
-from gspn.predictors.heads import HeadStack
-from gspn.predictors.sharing import share_out
+from gspn.predictors import DeepSets, heads
+from gspn.predictors.heads import INPUTS
 from gspn.random_streams import keyed_generator
 from gspn.targets import Target, encode_labels, target_schema
+from gspn.training import loop
 
 COLUMNS = 6
 TARGETS: dict[str, Target] = {
@@ -101,14 +102,16 @@ class Oracle(nn.Module):
         outputs = len(start["output.bias"])
         self.vertex, self.graph = nn.Linear(COLUMNS, head.hidden), nn.Linear(head.hidden, head.hidden)
         self.output = nn.Linear(head.hidden, outputs)
-        self.double().load_state_dict(start)
+        self.double().load_state_dict({name: value for name, value in start.items() if name not in INPUTS})
+        rows = torch.cat(EMBEDDINGS)
+        self.centre, self.scale = rows.mean(0), rows.std(0, correction=0)
         self.target = target_schema(head.target)
         self.mean, self.deviation = np.nanmean(training_labels, axis=0), np.nanstd(training_labels, axis=0)
 
     def forward(self, graphs: list[Tensor]) -> Tensor:
         sizes = torch.tensor([len(graph) for graph in graphs])
         owner = torch.repeat_interleave(torch.arange(len(graphs)), sizes)
-        vertices = self.vertex(torch.cat(graphs)).relu()
+        vertices = self.vertex((torch.cat(graphs) - self.centre) / self.scale).relu()
         pooled = vertices.new_zeros(len(graphs), vertices.shape[1]).index_add(0, owner, vertices)
         if self.pooling == "mean":
             pooled = pooled / sizes.clamp(min=1).unsqueeze(1)
@@ -140,7 +143,7 @@ def oracle_curve(head: DeepSets, y: Tensor, held_out_y: Tensor) -> tuple[list[fl
     optimizer = torch.optim.Adam(network.parameters(), lr=head.lr, weight_decay=head.weight_decay)
     curves: tuple[list[float], list[float]] = ([], [])
     for epoch in range(head.epochs):
-        order = torch.randperm(len(y), generator=keyed_generator(0, training._ORDER, epoch))
+        order = torch.randperm(len(y), generator=keyed_generator(0, loop._ORDER, epoch))
         total, terms = 0.0, 0
         for batch in order.split(head.batch_size):
             loss, entries = network.loss([EMBEDDINGS[i] for i in batch], y[batch])
@@ -282,6 +285,13 @@ def test_another_order_of_graphs_is_another_training() -> None:
     assert not same(one, other)
 
 
+def test_wide_stacks_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = fit_many(CONFIGURATIONS)
+    monkeypatch.setattr(heads, "_COLUMNS_AT_ONCE", 10)
+    for one, other in zip(whole, fit_many(CONFIGURATIONS), strict=True):
+        assert same(one, other)
+
+
 # Threads.
 
 
@@ -294,52 +304,36 @@ def two_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_shares_of_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    configurations: list[dict[str, Any]] = [{"hidden": 128, "seed": i, "epochs": 1 + i // 3} for i in range(4)]
-    configurations.append({"hidden": 8, "epochs": 3})
-    threads, learn = set(), HeadStack.learn
+def test_as_many_threads_as_the_width_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, step = [], loop._Run.step
 
-    def watched(self: HeadStack, *arguments: Any) -> Any:
-        threads.add((len(self), torch.get_num_threads()))
-        return learn(self, *arguments)
+    def watched(self: loop._Run, *arguments: Any) -> Any:
+        threads.append(torch.get_num_threads())
+        return step(self, *arguments)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(HeadStack, "learn", watched)
-        together = fit_many(configurations, batch_size=10)
-    # Two shares with a thread each; then both of torch's threads for what is wide enough, one for what is not.
-    assert threads == {(2, 1), (1, 1), (1, 2)}
-    assert torch.get_num_threads() == 2
-    torch.set_num_threads(1)
-    for head, configuration in zip(together, configurations, strict=True):
-        alone = DeepSets(KIND, batch_size=10, **configuration)
-        assert same(head, alone.fit(EMBEDDINGS, Y, validation=VALIDATION, progress=False))
+    monkeypatch.setattr(loop._Run, "step", watched)
+    for number, expected in ((1, 1), (2, 2)):
+        threads.clear()
+        fit_many([{"hidden": 64, "seed": i, "epochs": 1} for i in range(number)])
+        assert set(threads) == {expected}
+        assert torch.get_num_threads() == 2, "as before"
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_an_error_in_one_share_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    learn = HeadStack.learn
+def test_an_error_leaves_every_head_with_whole_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, step = count(1), loop._Run.step
 
-    def faulty(self: HeadStack, *arguments: Any) -> Any:
-        if self._step == 9:
+    def faulty(self: loop._Run, *arguments: Any) -> Any:
+        if next(calls) == 9:
             raise KeyboardInterrupt
-        return learn(self, *arguments)
+        return step(self, *arguments)
 
-    monkeypatch.setattr(HeadStack, "learn", faulty)
-    heads = [DeepSets(KIND, hidden=64, batch_size=7, seed=i) for i in range(4)]
+    monkeypatch.setattr(loop._Run, "step", faulty)
+    several = [DeepSets(KIND, hidden=64, batch_size=7, seed=i) for i in range(4)]
     with pytest.raises(KeyboardInterrupt):
-        DeepSets.fit_many(heads, EMBEDDINGS, Y, progress=False)
-    assert [len(head.history_) for head in heads] == [1, 1, 1, 1], "five batches an epoch, so one was whole"
-
-
-def test_work_is_shared_out_evenly() -> None:
-    assert share_out([32] * 48, 1) == [[list(range(32)), list(range(32, 48))]], "at most 1024 columns at once"
-    shares = share_out([8, 128, 8, 128, 32, 32] * 10, 3)
-    assert sorted(head for share in shares for stack in share for head in stack) == list(range(60))
-    widths = [sum([8, 128, 8, 128, 32, 32][head % 6] for stack in share for head in stack) for share in shares]
-    assert max(widths) - min(widths) <= 128
-    assert all(len({[8, 128, 8, 128, 32, 32][head % 6] for head in stack}) == 1 for share in shares for stack in share)
-    assert share_out([5, 5], 16) == [[[0, 1]]], "narrow heads do not need threads"
-    assert share_out([4000], 16) == [[[0]]]
+        DeepSets.fit_many(several, EMBEDDINGS, Y, progress=False)
+    assert [len(head.history_) for head in several] == [1, 1, 1, 1], "five batches an epoch, so one was whole"
+    assert torch.get_num_threads() == 2
 
 
 # What is taken and what is refused.
@@ -386,7 +380,7 @@ def test_a_diverged_head_leaves_the_others_alone(caplog: pytest.LogCaptureFixtur
     good: dict[str, Any] = {"hidden": 4}
     with caplog.at_level(logging.WARNING, logger="gspn"):
         kept, lost, unharmed = fit_many([good, {"hidden": 4, "lr": 1e200}, good])
-    assert "configuration 1: the loss became no number in epoch 0; it is left as it was" in caplog.text
+    assert "configuration 1: the loss became non-finite in epoch 0; it is left as it was" in caplog.text
     assert same(kept, unharmed, tolerance=0)
     assert len(kept.history_) == 8
     with pytest.raises(NotFittedError):
@@ -395,7 +389,7 @@ def test_a_diverged_head_leaves_the_others_alone(caplog: pytest.LogCaptureFixtur
 
 def test_a_diverged_head_alone_is_an_error() -> None:
     head = DeepSets(KIND, lr=1e200, batch_size=7)
-    with pytest.raises(GSPNError, match="became no number in epoch 0; try a smaller lr"):
+    with pytest.raises(GSPNError, match=r"became nan in epoch 0, batch \d; try a smaller lr"):
         head.fit(EMBEDDINGS, Y, progress=False)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_embeddings import GRAPHS, OTHER_SIGNAL, OTHERS, SIGNAL, every_target, fitted, labels, make
+from small_embeddings import COLUMNS, GRAPHS, OTHER_SIGNAL, OTHERS, SIGNAL, every_target, fitted, labels, make
 
 from gspn.errors import CheckpointError, NotFittedError
 from gspn.files import read_tensors, tensor_bytes
 from gspn.predictors import DeepSets
+from gspn.predictors.heads import INPUTS
 from gspn.targets import Target
 
 
@@ -85,4 +86,27 @@ def test_no_file_or_a_damaged_one(tmp_path: Path) -> None:
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-10])
     with pytest.raises(CheckpointError, match="is not readable as safetensors"):
+        DeepSets.load(tmp_path)
+
+
+def test_heads_of_before_inputs_were_standardised(tmp_path: Path) -> None:
+    """Their files have no statistics of inputs, which are then taken as they are."""
+    head = fitted(epochs=2)
+    head.weights_ |= {"input.mean": torch.zeros(COLUMNS), "input.deviation": torch.ones(COLUMNS)}
+    head.save(tmp_path)
+    (file,) = tmp_path.iterdir()
+    tensors, note = read_tensors(file)
+    for name in INPUTS:
+        del tensors[name]
+    file.write_bytes(tensor_bytes(tensors, note))
+    assert (DeepSets.load(tmp_path).predict_proba(OTHERS) == head.predict_proba(OTHERS)).all()
+
+
+def test_one_statistic_of_the_inputs_is_not_enough(tmp_path: Path) -> None:
+    fitted(epochs=1).save(tmp_path)
+    (file,) = tmp_path.iterdir()
+    tensors, note = read_tensors(file)
+    del tensors["input.mean"]
+    file.write_bytes(tensor_bytes(tensors, note))
+    with pytest.raises(CheckpointError, match=r"does not fit its own description: tensors input\.mean"):
         DeepSets.load(tmp_path)

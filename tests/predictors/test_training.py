@@ -12,19 +12,19 @@ from small_embeddings import GRAPHS, KIND, OTHER_SIGNAL, OTHERS, SIGNAL, fitted,
 
 from gspn.errors import NotFittedError
 from gspn.predictors import DeepSets
-from gspn.predictors.heads import HeadStack
+from gspn.training.loop import _Run
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Press Ctrl-C in the given step."""
-    calls, learn = count(1), HeadStack.learn
+    calls, step = count(1), _Run.step
 
-    def interrupted(self: HeadStack, *arguments: Any) -> Any:
+    def interrupted(self: _Run, *arguments: Any) -> Any:
         if next(calls) == number:
             raise KeyboardInterrupt
-        return learn(self, *arguments)
+        return step(self, *arguments)
 
-    monkeypatch.setattr(HeadStack, "learn", interrupted)
+    monkeypatch.setattr(_Run, "step", interrupted)
 
 
 @pytest.mark.parametrize("validated", [True, False])

@@ -39,7 +39,7 @@ class Constant(Predicting):
 def best_outputs(meaning: Outputs, labels: FloatArray) -> FloatArray:
     """[O] the outputs with the lowest loss on labels [n, T]."""
     parts = []
-    for attribute, column in zip(target_schema(meaning.target), meaning.standardise(labels).T, strict=True):
+    for attribute, column, (centre, scale) in zip(target_schema(meaning.target), labels.T, meaning.units, strict=True):
         known = column[~np.isnan(column)]
         with np.errstate(divide="ignore"):  # a class that never occurs has probability 0, and log 0 is right
             if isinstance(attribute, Categorical):
@@ -47,7 +47,7 @@ def best_outputs(meaning: Outputs, labels: FloatArray) -> FloatArray:
             elif isinstance(attribute, Binary):
                 parts.append(np.log(known.mean(keepdims=True)) - np.log(1 - known.mean(keepdims=True)))
             elif isinstance(attribute, Continuous):
-                parts.append(np.median(known, keepdims=True))
+                parts.append((np.median(known, keepdims=True) - centre) / scale)
             else:
                 parts.append(np.zeros(1))  # relative to the training mean, which a Poisson rate is best at
     return np.concatenate(parts)

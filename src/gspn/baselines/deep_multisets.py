@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from gspn.arguments import check_integer
 from gspn.baselines.layers import pool
 from gspn.baselines.networks import Inputs, Module, Shape
-from gspn.models.arguments import check_integer
 
 
 @dataclass(frozen=True)

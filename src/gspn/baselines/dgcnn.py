@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SortAggregation
 
+from gspn.arguments import check_integer, check_real
 from gspn.baselines.networks import Inputs, Module, Shape
-from gspn.models.arguments import check_integer, check_real
 
 _FEWEST = 10
 """Vertices of a sorted list, at least: the second convolution sees five pairs."""

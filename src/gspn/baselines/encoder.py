@@ -8,8 +8,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
+from gspn.arguments import check_integer
 from gspn.baselines.networks import Inputs
-from gspn.models.arguments import check_integer
 
 _ATTRIBUTES = 100
 """Size of the embedding of a vertex's attributes, that of OGB's atom encoder, which the paper used."""

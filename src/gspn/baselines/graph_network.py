@@ -160,21 +160,4 @@ def _outputs(module: torch.nn.Module, features: Features, dataset: GraphDataset,
 
 def loss_of(outputs: Tensor, labels: Tensor, meaning: Outputs) -> Tensor:
     """The sum of the losses of all labelled entries, from outputs [n, O] and labels [n, T]."""
-    total: Tensor = _Loss.apply(outputs, labels, meaning)  # type: ignore[no-untyped-call]
-    return total
-
-
-class _Loss(torch.autograd.Function):
-    """`Outputs` computes a loss and its derivative at once; torch is handed both."""
-
-    @staticmethod
-    def forward(ctx: Any, outputs: Tensor, labels: Tensor, meaning: Outputs) -> Tensor:
-        values = np.ascontiguousarray(outputs.detach().numpy())[None]
-        gradients = np.empty_like(values)
-        total = meaning.losses(values, meaning.standardise(labels.numpy()), gradients, 1.0)
-        ctx.gradient = torch.from_numpy(gradients[0])
-        return outputs.new_tensor(float(total[0]))
-
-    @staticmethod
-    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, None, None]:
-        return given[0] * ctx.gradient, None, None
+    return meaning.losses(outputs.unsqueeze(0), labels).squeeze(0)

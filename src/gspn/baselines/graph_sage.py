@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import SAGEConv
 
+from gspn.arguments import check_choice, check_integer
 from gspn.baselines.layers import pool
 from gspn.baselines.networks import Inputs, Module, Shape
-from gspn.models.arguments import check_choice, check_integer
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from gspn.arguments import check_integer, check_real
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.contexts import neighbour_sums
 from gspn.baselines.evidence import read_entries
 from gspn.baselines.gibbs import Integers, Priors, Sample, Sampler
 from gspn.baselines.layerwise import LayerPosteriors, Layerwise, check_sizes
 from gspn.graphs import Batch
-from gspn.models.arguments import check_integer, check_real
 
 LayerFor = Callable[[int, Integers, int, FloatArray], Sample]
 """The layer for its number, the vertices' groups, the number of groups and the evidence: looked up, or learned."""

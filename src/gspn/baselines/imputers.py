@@ -22,12 +22,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import FeaturePropagation
 
+from gspn.arguments import check_choice, check_integer
 from gspn.attributes import Schema
 from gspn.baselines.features import Features
 from gspn.baselines.neighbour_means import neighbour_means
 from gspn.errors import NotFittedError
 from gspn.graphs import GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
-from gspn.models.arguments import check_choice, check_integer
 from gspn.models.questions import Graphs, listed, with_entries
 from gspn.random_streams import keyed_generator
 

@@ -11,12 +11,12 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from torch import Tensor
 
+from gspn.arguments import check_choice, check_integer
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.contexts import edge_sums, neighbour_sums
 from gspn.baselines.evidence import Column, columns_of
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
-from gspn.models.arguments import check_choice, check_integer
 from gspn.models.compatibility import check_edge_types
 from gspn.models.gspn import Graphs
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from gspn.arguments import check_integer, check_real
 from gspn.attributes import FloatArray
 from gspn.baselines.evidence import Column
 from gspn.baselines.layerwise import LayerPosteriors, Layerwise, check_sizes
 from gspn.baselines.mixture_layer import Layer, learn, start
 from gspn.graphs import Batch
-from gspn.models.arguments import check_integer, check_real
 
 LayerFor = Callable[[int, str, FloatArray, FloatArray], Layer]
 """The layer for its number, what it is about, contexts and evidence: looked up, or learned on the spot."""

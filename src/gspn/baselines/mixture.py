@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gspn.arguments import check_integer, check_real
 from gspn.attributes import Schema
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.numerics import log_weight
@@ -22,7 +23,6 @@ from gspn.circuits.templates import inputs_of
 from gspn.errors import NotFittedError
 from gspn.graphs import GraphDataset, OneGraph, SeveralGraphs, pack
 from gspn.hierarchy.parameters import assign_probabilities
-from gspn.models.arguments import check_integer, check_real
 from gspn.models.gspn import GSPN
 from gspn.models.questions import Graphs
 from gspn.random_streams import keyed_generator

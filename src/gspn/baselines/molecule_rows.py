@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from gspn.arguments import check_choice
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.on_rows import OnRows, standardised
 from gspn.convert.rebuilding import rebuild_molecule
 from gspn.errors import InputError
 from gspn.graphs import GraphDataset
-from gspn.models.arguments import check_choice
 from gspn.targets import Target
 
 COLUMNS = ("fingerprints", "descriptors", "both")

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from gspn.arguments import check_choice, check_integer, check_real
 from gspn.baselines.features import Features
 from gspn.graphs import Batch, GraphDataset
 from gspn.graphs.masks import FIXED
 from gspn.hierarchy.objectives import Objective
-from gspn.models.arguments import check_choice, check_integer, check_real
 from gspn.random_streams import keyed_generator
 from gspn.training import Checkpoint, Progress, Settings, Validate, join_processes, train
 

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from gspn.arguments import check_choice, check_integer
 from gspn.attributes import FloatArray
 from gspn.baselines.predicting import Predicting
 from gspn.errors import InputError
 from gspn.graphs import GraphDataset
-from gspn.models.arguments import check_choice, check_integer
 from gspn.models.fitting import with_labels
 from gspn.models.questions import Graphs
 from gspn.predictors.outputs import outputs_for

@@ -60,35 +60,27 @@ class StructureAgnostic(Predicting):
         """Train on graphs and their labels; `validation` are graphs that carry labels, or a pair (graphs, y)."""
         dataset = pack(graphs, self.schema)
         features = Features.of(self.schema, dataset.entries())
-        sums = _sums(features, dataset)
-        center, spread = sums.mean(0), sums.std(0, correction=0)
-        units = (center, torch.where(spread > 0, spread, 1.0))
         held_out = None
         if validation is not None:
             others, their_y = with_labels(validation)
             judged = pack(others, self.schema)
-            held_out = (_rows(features, units, judged), self._labels(judged, their_y))
+            held_out = (_rows(features, judged), self._labels(judged, their_y))
         head = DeepSets(**{name: getattr(self, name) for name in self.get_params(deep=False) if name != "schema"})
-        head.fit(_rows(features, units, dataset), self._labels(dataset, y), validation=held_out, progress=progress)
-        self.features_, self.units_, self.head_, self.history_ = features, units, head, head.history_
+        head.fit(_rows(features, dataset), self._labels(dataset, y), validation=held_out, progress=progress)
+        self.features_, self.head_, self.history_ = features, head, head.history_
         self.meaning_ = head.outputs_
         return self
 
     def _outputs(self, dataset: GraphDataset) -> FloatArray:
-        return self.head_.outputs(_rows(self.features_, self.units_, dataset))
+        return self.head_.outputs(_rows(self.features_, dataset))
 
     def _labels(self, dataset: GraphDataset, y: Any) -> Tensor:
         return torch.from_numpy(labels_of_graphs(dataset, y, self.target))
 
 
-def _sums(features: Features, dataset: GraphDataset) -> Tensor:
-    """[G, columns + 1] the sum of each graph's features, and its number of vertices."""
+def _rows(features: Features, dataset: GraphDataset) -> list[Tensor]:
+    """Sets of one row each: the sum of a graph's features, and its number of vertices."""
     graph, _ = dataset.vertex_keys()
     rows = features(dataset.entries())
     rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
-    return torch.zeros(len(dataset), rows.shape[1]).index_add(0, graph, rows)
-
-
-def _rows(features: Features, units: tuple[Tensor, Tensor], dataset: GraphDataset) -> list[Tensor]:
-    """Sets of one row each: the standardised sum."""
-    return list(((_sums(features, dataset) - units[0]) / units[1]).split(1))
+    return list(torch.zeros(len(dataset), rows.shape[1]).index_add(0, graph, rows).split(1))

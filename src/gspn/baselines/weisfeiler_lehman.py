@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from gspn.arguments import check_integer
 from gspn.attributes import Schema
 from gspn.baselines.on_rows import OnRows
 from gspn.baselines.subtrees import Counts, Subtrees
 from gspn.graphs import GraphDataset
-from gspn.models.arguments import check_integer
 from gspn.targets import Target
 
 _LENGTH = 10.0

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from gspn import Categorical, datasets
 from gspn.benchmarks.measure import medians
 from gspn.predictors.embeddings import PackedEmbeddings
+from gspn.predictors.heads import Head, starting_weights
 from gspn.predictors.outputs import Outputs, outputs_for
-from gspn.predictors.runs import HeadRun, LabelledEmbeddings
-from gspn.predictors.training import train
+from gspn.predictors.training import LabelledEmbeddings, Lesson, Member, train_alone, train_together
+from gspn.training import Progress, Settings
 
 CASES = ((8, 48), (32, 48), (128, 48), (8, 1), (32, 1), (128, 1))
 """Width and number of heads."""
@@ -31,11 +32,13 @@ TEST = 411
 ALONE = 2
 REPETITIONS = 5
 
+_SETTINGS = Settings(epochs=1, batch_size=BATCH, lr=1e-3, weight_decay=0.0, clip=None, patience=1, seed=0)
+
 
 def run() -> list[dict[str, Any]]:
     """One row a case: seconds of an epoch of all heads, and how many times faster together is."""
     training, validation = _data()
-    outputs = outputs_for(Categorical("y", [0, 1]), training.labels)
+    outputs = outputs_for(Categorical("y", [0, 1]), training.labels.numpy())
     return [_compare(hidden, heads, outputs, training, validation) for hidden, heads in CASES]
 
 
@@ -44,13 +47,18 @@ def _compare(
 ) -> dict[str, Any]:
     alone, threads = min(heads, ALONE), torch.get_num_threads()
 
+    lesson, columns = Lesson(outputs, training, validation, ["loss"]), training.rows.width
+
+    def start(seed: int) -> Head:
+        weights = starting_weights(columns, hidden, int(outputs.ends[-1]), seed, training.rows.values.dtype)
+        return Head(weights, "sum")
+
     def fit(seeds: range) -> None:
-        runs = [HeadRun(hidden, "sum", 1, 1e-3, 0.0, 1, "loss", seed) for seed in seeds]
-        train(runs, outputs, training, validation, batch_size=BATCH, order_seed=0, show_progress=False)
+        train_together([Member(start(seed), _SETTINGS) for seed in seeds], lesson, show_progress=False)
 
     def fit_one_by_one() -> None:
         for seed in range(alone):
-            fit(range(seed, seed + 1))
+            train_alone(start(seed), _SETTINGS, lesson, Progress(), show_progress=False)
 
     def fit_plain(used: int) -> None:
         torch.set_num_threads(used)
@@ -96,7 +104,7 @@ def _labelled(dataset: Any, seed: int) -> LabelledEmbeddings:
     # A fourth power makes some states much more probable than others, as posteriors have it.
     blocks = torch.rand(batch.num_vertices, BLOCKS, STATES, generator=generator) ** 4
     values = (blocks / blocks.sum(2, keepdim=True)).flatten(1)
-    return LabelledEmbeddings(PackedEmbeddings(values, batch.vertex_ptr), batch.y.reshape(-1, 1).double().numpy())
+    return LabelledEmbeddings(PackedEmbeddings(values, batch.vertex_ptr), batch.y.reshape(-1, 1).double())
 
 
 class _Plain(nn.Module):
@@ -118,7 +126,7 @@ class _Plain(nn.Module):
 def _plain_epoch(hidden: int, seed: int, training: LabelledEmbeddings, validation: LabelledEmbeddings) -> float:
     """An epoch in plain torch, with the embeddings in one tensor and the fused Adam; gives the validation loss."""
     torch.manual_seed(seed)
-    rows, labels = training.rows, torch.from_numpy(training.labels[:, 0]).long()
+    rows, labels = training.rows, training.labels[:, 0].long()
     network = _Plain(rows.width, hidden)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     for batch in torch.randperm(len(rows)).split(BATCH):
@@ -130,4 +138,4 @@ def _plain_epoch(hidden: int, seed: int, training: LabelledEmbeddings, validatio
         optimizer.step()
     with torch.no_grad():
         logits = network(validation.rows.values, validation.rows.ptr.diff())
-        return float(F.cross_entropy(logits, torch.from_numpy(validation.labels[:, 0]).long()))
+        return float(F.cross_entropy(logits, validation.labels[:, 0].long()))

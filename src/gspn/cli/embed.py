@@ -33,10 +33,10 @@ def embed(
     Example: gspn embed drugs.smi -m drugs-model --level graph -o drugs.parquet
     """
     console = printing.console()
+    from gspn.arguments import check_choice
     from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
     from gspn.errors import InputError
-    from gspn.models.arguments import check_choice
     from gspn.models.gspn import GSPN
 
     check_choice("--level", level, ("vertex", "graph"))

@@ -151,8 +151,8 @@ def _show(console: Console, model: Any, dataset: Any, target: list[str], output:
 
 
 def _check_level(dataset: Any, supervised: bool, level: str | None) -> None:
+    from gspn.arguments import check_choice
     from gspn.errors import InputError
-    from gspn.models.arguments import check_choice
 
     check_choice("--level", level, (None, "graph", "vertex"))
     if level is not None and not supervised:

@@ -36,6 +36,7 @@ def impute(
     columns: options.Columns,
     effort: options.Effort = None,
     how: options.How = "closest",
+    draws: options.Draws = None,
     layers: options.Layers = None,
     states: options.States = None,
     epochs: options.Epochs = None,
@@ -57,7 +58,8 @@ def impute(
     Beside each column with gaps stand NAME_filled and the uncertainty of what was filled in: NAME_sd, NAME_low,
     NAME_high (a 90 % interval) of numbers, NAME_probability and NAME_likely (the fewest values that hold 90 % together)
     of categories. What errs least is filled in, the mean of numbers, rounded where a column holds whole numbers alone,
-    and the likeliest category; --how says otherwise.
+    and the likeliest category; --how says otherwise. With --draws 5 there are five completed tables, one below the
+    other, that differ where values are uncertain: analyse each, then pool what comes out by Rubin's rules.
 
     Example: gspn impute nodes.csv edges.csv -o done.csv
     """
@@ -87,39 +89,44 @@ def impute(
             f"--target NAME predicts a column of molecules; --ignore {column!r} fills the others without the molecules"
         )
     _check_effort(effort, sizes)
-    _check_how(how)
-    from gspn.imputation import complete  # imports torch, which nobody needs to be told what is wrong with a table
+    _check_how(how, draws)
+    from gspn.imputation import (
+        complete,
+        complete_often,
+    )  # imports torch, which nobody needs to be told what is wrong with a table
 
+    if draws is not None and "draw" in graphs.nodes.frame.columns:
+        raise InputError("there is a column 'draw' already; rename it, as completed tables are numbered by it")
     selection = None
     if fitted is None:
         show_graphs(console, graphs.dataset, said=kinds, notes=graphs.notes)
         fitted, selection = _trained(console, graphs.dataset, effort, sizes, seed)
-    completed, spread = complete(
-        fitted,
-        replace(graphs.nodes, frame=graphs.nodes.with_whole_numbers()),
-        graphs.dataset,
-        graph=graphs.reading.graph,
-        level=_LEVEL,
-        how=how,
-        seed=seed,
-        whole=graphs.reading.whole_numbers,
-    )
+    read = replace(graphs.nodes, frame=graphs.nodes.with_whole_numbers())
+    of_table: Any = {"graph": graphs.reading.graph, "seed": seed, "whole": graphs.reading.whole_numbers}
+    summary: list[dict[str, Any]] | None = None
+    if draws is None:
+        completed, spread = complete(fitted, read, graphs.dataset, level=_LEVEL, how=how, **of_table)
+        assert spread is not None  # there is a level
+        filled, table = len(spread), completed if plain else with_uncertainty(completed, spread, fitted)
+        summary = _summary(fitted, completed, spread)
+    else:
+        filled = int(graphs.dataset.entries().isnan().sum())
+        table = below_each_other(complete_often(fitted, read, graphs.dataset, draws, **of_table))
     if save_model is not None:
         save(fitted, graphs.reading, save_model)
-    assert spread is not None  # there is a level
-    table = completed if plain else with_uncertainty(completed, spread, fitted)
-    summary = _summary(fitted, completed, spread)
     if output is not None:
         write_table(table, output)
     elif not printing.as_json:
         typer.echo(table.to_csv(index=False, lineterminator="\n"), nl=False)
-    show = console.table if output is not None else console.note_table
-    show(summary)
+    if summary is not None:
+        (console.table if output is not None else console.note_table)(summary)
     if output is not None:
-        console.say(f"{len(spread):,} gaps filled in {len(table):,} rows: {output}")
+        times = "" if draws is None else f", {draws} times"
+        console.say(f"{filled:,} gaps filled in {len(read.frame):,} rows{times}: {output}")
     console.result(
-        {"rows": len(table), "filled": len(spread), "attributes": summary, "output": output and str(output),
-         "selection": selection, "model": save_model and str(save_model)}
+        {"rows": len(table), "filled": filled, "output": output and str(output), "selection": selection,
+         "model": save_model and str(save_model)}
+        | ({"draws": draws} if summary is None else {"attributes": summary})
         | ({} if output else {"table": records(table)})
     )  # fmt: skip
 
@@ -162,9 +169,12 @@ def _check_effort(effort: str | None, sizes: dict[str, int | None]) -> None:
         )
 
 
-def _check_how(how: str) -> None:
+def _check_how(how: str, draws: int | None) -> None:
     from gspn.errors import InputError
     from gspn.queries.missing import HOW
+
+    if draws is not None and how != "closest":
+        raise InputError("--how is for one completed table; with --draws values are drawn")
 
     if how not in HOW:
         raise InputError(f"--how is one of {', '.join(HOW)}, not {how!r}")
@@ -196,6 +206,15 @@ def with_uncertainty(completed: Any, spread: Any, model: GSPN | Stack) -> Any:
                 raise InputError(f"there is a column {new!r} already; rename it, or pass --plain")
             columns[new] = values.reindex(range(len(completed))).set_axis(completed.index)
     return pandas.DataFrame(columns)
+
+
+def below_each_other(tables: list[Any]) -> Any:
+    """One table of several, which a column `draw` numbers from 1, as programs for multiple imputation read them."""
+    import pandas
+
+    together = pandas.concat(tables, ignore_index=True)
+    together.insert(0, "draw", [number for number, table in enumerate(tables, 1) for _ in range(len(table))])
+    return together
 
 
 def _summary(model: GSPN | Stack, completed: Any, spread: Any) -> list[dict[str, Any]]:

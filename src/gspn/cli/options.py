@@ -154,6 +154,14 @@ Effort = Annotated[
     ),
 ]
 How = Annotated[str, typer.Option(help="What is filled in: closest, mean, median, mode or sample.", show_default=True)]
+Draws = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Write so many completed tables below each other, for multiple imputation; the column draw numbers them.",
+        show_default=False,
+    ),
+]
 Layers = Annotated[int | None, _size("Levels; 1 ignores the edges")]
 States = Annotated[int | None, _size("States of a sum unit")]
 Epochs = Annotated[int | None, _size("Passes over the data at most")]

@@ -39,10 +39,10 @@ def score(
     Example: gspn score nodes.csv edges.csv -m model --entries -o scores.csv
     """
     console = printing.console()
+    from gspn.arguments import check_choice
     from gspn.cli.inputs import model_and_graphs
     from gspn.cli.outputs import check_file, records, write_table
     from gspn.errors import InputError
-    from gspn.models.arguments import check_choice
 
     check_choice("--level", level, ("vertex", "graph"))
     if entries and level == "graph":

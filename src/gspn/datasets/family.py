@@ -47,10 +47,3 @@ def check_limit(limit: Any) -> int | None:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit must be a positive number of graphs, or None for all, got {limit!r}")
     return limit
-
-
-def check_choice(option: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    """An option that has few values."""
-    if value not in choices:
-        raise InputError(f"{option} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-    return value

@@ -23,12 +23,13 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gspn.arguments import check_choice
 from gspn.attributes import Attribute, Binary, Continuous, Schema
 from gspn.convert.atoms import choose_features
 from gspn.convert.molecules import from_smiles
 from gspn.datasets.archives import open_plain
 from gspn.datasets.assembly import Target
-from gspn.datasets.family import Family, Found, RawSource, Sources, check_choice, check_limit
+from gspn.datasets.family import Family, Found, RawSource, Sources, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
@@ -68,9 +69,10 @@ def _options(
     """features: as in `from_smiles`; duplicates: "merge" rows of the same SMILES, or "keep" a graph a row (by default
     what gives the published number of molecules); limit: the first molecules only."""
     choose_features(features)
+    check_choice("duplicates", duplicates, (None, "merge", "keep"))
     return {
         "features": features if isinstance(features, str) else list(features),
-        "duplicates": check_choice("duplicates", duplicates, (None, "merge", "keep")),
+        "duplicates": duplicates,
         "limit": check_limit(limit),
     }
 

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gspn.arguments import check_choice
 from gspn.attributes import Attribute, Categorical, Continuous, Count, Schema
 from gspn.convert.values import pointer
 from gspn.datasets.archives import Files
 from gspn.datasets.assembly import Target, from_sizes
-from gspn.datasets.family import Family, Found, RawSource, Sources, check_choice
+from gspn.datasets.family import Family, Found, RawSource, Sources
 from gspn.datasets.raw_files import RawFile
 from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, read_integers
 from gspn.datasets.tu_names import PUBLISHED_FOLDS
@@ -47,7 +48,8 @@ FOLDS = (
 def _options(*, degree: str | None = None) -> dict[str, Any]:
     """degree: None for a continuous one where there is no other attribute; "continuous" or "count" (negative binomial)
     adds one in any case, "category" one as `gspn.graphs.degrees` has it, to what there is without."""
-    return {"degree": check_choice("degree", degree, (None, "continuous", "count", "category"))}
+    check_choice("degree", degree, (None, "continuous", "count", "category"))
+    return {"degree": degree}
 
 
 def _sources(name: str) -> Sources:

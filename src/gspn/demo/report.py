@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gspn import __version__
 from gspn.demo.filling import CHARGE, LEVEL
 from gspn.demo.replacing import FOLLOWS, NEW, OLD
 from gspn.demo.rows import rows_of
 from gspn.demo.story import HIDDEN, Story, in_one_thread
-from gspn.experiments.page import inline_svg
 from gspn.files import replace_file
+from gspn.pages import inline_svg, render
 from gspn.plots.calibration import calibration
 from gspn.plots.charts import bars
 from gspn.plots.files import save_figure, svg_text
@@ -114,16 +113,10 @@ def draw_change(story: Story) -> str:
 
 def write_page(story: Story, svgs: dict[str, str]) -> str:
     """The page, with its pictures inside."""
-    templates = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     train, test = (len(story.molecules.part(name)[0]) for name in ("train", "test"))
     change = story.replacing.answer.change.double()
-    return templates.get_template("report.html.j2").render(
+    return render(
+        Path(__file__).parent / "templates" / "report.html.j2",
         version=__version__,
         seed=story.seed,
         rows=rows_of(story),

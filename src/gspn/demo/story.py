@@ -11,13 +11,13 @@ from typing import cast
 import torch
 
 from gspn import policy
+from gspn.arguments import check_choice
 from gspn.datasets import load
 from gspn.demo.few_labels import FewLabels, learn_from_few
 from gspn.demo.filling import Filling, fill
 from gspn.demo.replacing import Replacing, replace_atom
 from gspn.graphs import GraphDataset
 from gspn.graphs.missing import uniform_mask, with_missing
-from gspn.models.arguments import check_choice
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.policy.telling import why

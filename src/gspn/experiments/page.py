@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from gspn.columns import shorten
-from gspn.errors import InputError
 from gspn.experiments.findings import Findings, Number, ResultTable
 from gspn.experiments.formatting import (
     Mark,
@@ -27,8 +19,7 @@ from gspn.experiments.formatting import (
     unmarked,
 )
 from gspn.experiments.report import figure_of, notes_of
-
-_TEMPLATES = Path(__file__).parent / "templates"
+from gspn.pages import inline_svg, render
 
 
 @dataclass(frozen=True)
@@ -44,26 +35,12 @@ class Cell:
 
 def page(findings: Findings) -> str:
     """The report as a self-contained page. All text is escaped; pictures stand in it as SVG."""
-    return (
-        _templates()
-        .get_template("report.html.j2")
-        .render(
-            findings=findings,
-            complete=findings.done >= findings.planned > 0,
-            progress=progress(findings.done, findings.planned),
-            parts=[_part(part, number) for number, part in enumerate(findings.parts, 1)],
-        )
-    )
-
-
-@cache
-def _templates() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return render(
+        Path(__file__).parent / "templates" / "report.html.j2",
+        findings=findings,
+        complete=findings.done >= findings.planned > 0,
+        progress=progress(findings.done, findings.planned),
+        parts=[_part(part, number) for number, part in enumerate(findings.parts, 1)],
     )
 
 
@@ -93,21 +70,3 @@ def _cells(table: ResultTable, index: int, marked: Mapping[tuple[int, str], Mark
         ours = row.ours.get(column)
         over = counted_otherwise(ours, table)
         yield Cell(written(ours), written(row.published.get(column)), marked.get((index, column)), over)
-
-
-def inline_svg(svg: str, prefix: str, title: str) -> Markup:
-    """SVG as a part of a page: well formed, announced by its title, and with names that no other picture has.
-
-    What else it may contain does not matter: the page forbids scripts and everything from elsewhere.
-    """
-    try:
-        root = ET.fromstring(svg)
-    except ET.ParseError as error:
-        raise InputError(f"the picture {shorten(title)} is no well-formed SVG: {error}") from None
-    if root.tag != "{http://www.w3.org/2000/svg}svg":
-        raise InputError(f"the picture {shorten(title)} is no SVG but begins with <{root.tag}>")
-    text = svg[svg.index("<svg") :]
-    names = "|".join(re.escape(element.attrib["id"]) for element in root.iter() if "id" in element.attrib)
-    if names:
-        text = re.sub(rf'(\bid="|url\(#|href="#)({names})(?=["\)])', rf"\g<1>{prefix}\g<2>", text)
-    return Markup(text)

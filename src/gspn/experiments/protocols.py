@@ -154,7 +154,7 @@ def contests(
                 raise InputError(f"the grid has no {what} {name!r}; it has {', '.join(known)}")
     if grid.question in YARDSTICKS:
         return _of_yardstick(grid, columns, rows, final, facts_of)
-    found = []
+    found, asked = [], grid.asked.model_dump()
     for column, source in grid.data.items():
         if columns and column not in columns:
             continue
@@ -177,7 +177,7 @@ def contests(
                         head=head,
                         seed=0,
                         stage=SELECTION,
-                        asked=grid.asked,
+                        asked=asked,
                     )
                     for settings, head in entry.configurations(column)
                 )
@@ -203,10 +203,11 @@ def _of_yardstick(
             known[column] = facts_of(grid.data[column])
         except GSPNError as error:
             _log.warning("%s is skipped: %s", column, error)
+    asked = grid.asked.model_dump()
     return [
         ModelSelection(row, column, number, grid.measure, (_imputation(grid, row, column, case, seed, facts),), 0)
-        for seed in range(grid.asked["seeds"])
-        for number, case in enumerate(grid.asked["cases"])
+        for seed in range(asked["seeds"])
+        for number, case in enumerate(asked["cases"])
         for column, facts in known.items()
         for row, entry in grid.models.items()
         if (not rows or row in rows) and (not entry.data or column in entry.data)

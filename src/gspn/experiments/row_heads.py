@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gspn.arguments import check_choice
 from gspn.baselines.on_rows import JUDGES, check_heads, standardised
 from gspn.errors import InputError
 from gspn.experiments.measures import measure_of
@@ -22,7 +23,6 @@ from gspn.experiments.parts import Parts, labels_of
 from gspn.experiments.records import Record
 from gspn.experiments.runs import Run
 from gspn.graph_level.features import GraphFeatures
-from gspn.models.arguments import check_choice
 from gspn.predictors.outputs import outputs_for
 from gspn.predictors.vectors import MONITORS, choose_heads
 from gspn.scores import mean_absolute_error

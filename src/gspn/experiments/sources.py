@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, Self
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from gspn import datasets
 from gspn.attributes import Binary, Categorical
 from gspn.errors import InputError
+from gspn.experiments.toml_tables import Settings, Share, TomlTable
 from gspn.graphs import GraphDataset
 from gspn.graphs.splits import Fold, holdout, kfold
-from gspn.models.arguments import check_integer
 from gspn.random_streams import keyed_generator
 
 _LABELS = 1
 """Names the stream of random numbers that chooses which training graphs keep their labels."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(TomlTable):
     """A dataset of an experiment, which is a column of its table.
 
     graphs:
@@ -37,23 +37,18 @@ class Source:
     """
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    graphs: int | None = None
-    folds: tuple[int, ...] | None = None
-    labels: float | None = None
+    options: Settings = Field(default={})
+    graphs: int | None = Field(default=None, ge=1)
+    folds: Sequence[Annotated[int, Field(ge=0)]] | None = Field(default=None, min_length=1)
+    labels: Annotated[int, Field(ge=1)] | Share | None = None
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if reserved := sorted({*self.options} & {"name", "progress"}):
             raise InputError(f"{reserved[0]} is not an option of the dataset")
-        if self.graphs is not None:
-            check_integer("graphs", self.graphs, 1)
-        if isinstance(self.labels, float):
-            if not 0 < self.labels < 1:
-                raise InputError(f"labels must be a whole number or a share above 0 and below 1, got {self.labels}")
-        elif self.labels is not None:
-            check_integer("labels", self.labels, 1)
-        if self.folds is not None and (not self.folds or min(self.folds) < 0 or len({*self.folds}) < len(self.folds)):
-            raise InputError(f"folds must be different numbers from 0 on, got {list(self.folds)}")
+        if len({*(self.folds or ())}) < len(self.folds or ()):
+            raise InputError(f"folds must be different numbers, got {list(self.folds or ())}")
+        return self
 
     def load(self) -> GraphDataset:
         return _loaded(self.name, json.dumps(self.options, sort_keys=True), self.graphs)

@@ -12,15 +12,16 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
+from gspn.arguments import check_integer, check_real
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.attribute_columns import AttributeColumns
 from gspn.baselines.subtrees import Colours, Subtrees
 from gspn.columns import shorten
+from gspn.convert.foreign import DataFrame
 from gspn.errors import InputError, NotFittedError
 from gspn.graph_level.blocks import Asked, columns_of, names_of
 from gspn.graphs import GraphDataset, Graphs, pack
 from gspn.graphs.degrees import ATTRIBUTE, DEGREE, with_degree
-from gspn.models.arguments import check_integer, check_real
 from gspn.models.gspn import GSPN
 
 _FLAT = 1e-4
@@ -121,7 +122,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
 
     def fit_transform(
         self, graphs: Graphs, y: object = None, *, extra: Any = None, progress: bool = True, **fitting: Any
-    ) -> Any:
+    ) -> FloatArray | DataFrame:
         """The rows of the graphs that it is fitted to; everything is computed once."""
         self._check()
         models = self._models()
@@ -153,7 +154,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         self.n_features_out_ = len(kept)
         return rows
 
-    def transform(self, graphs: Graphs, *, extra: Any = None) -> Any:
+    def transform(self, graphs: Graphs, *, extra: Any = None) -> FloatArray | DataFrame:
         """[G, F] float64, one row a graph; a single graph gives one row."""
         return self.rows(graphs, extra)
 

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
+from gspn import graph_level  # its predictors are imported when somebody asks for them, or for the types of `load`
 from gspn.errors import InputError
 from gspn.models import loading
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 
-if TYPE_CHECKING:
-    from gspn.graph_level.predicting import GraphPredictor
-
-    Saved = TypeVar("Saved", bound=GSPN | Stack | GraphPredictor)
+Saved: TypeAlias = "GSPN | Stack | graph_level.GraphClassifier | graph_level.GraphRegressor"
+Wanted = TypeVar("Wanted", bound=Saved)
 
 
 @overload
-def load(folder: str | Path) -> GSPN | Stack | GraphPredictor: ...
+def load(folder: str | Path) -> Saved: ...
 @overload
-def load(folder: str | Path, kind: type[Saved]) -> Saved: ...
-def load(folder: str | Path, kind: type[Any] | None = None) -> Any:
+def load(folder: str | Path, kind: type[Wanted]) -> Wanted: ...
+def load(folder: str | Path, kind: type[Any] | None = None) -> Saved:
     """A model, a stack of models or a predictor of graphs that `save` wrote.
 
     Runs no code from the files, refuses what it does not know. `kind` says what it has to be, for instance
     `gspn.GSPN`; anything else is an error then.
     """
-    note = _note(Path(folder))
-    if note is None:
-        found: Any = loading.load(folder)
-        return _checked(found, folder, kind)
-    from gspn.graph_level import saving
-
-    return _checked(saving.load(Path(folder), note), folder, kind)
-
-
-def _checked(found: Any, folder: str | Path, kind: type[Any] | None) -> Any:
+    found = _loaded(Path(folder))
     if kind is not None and not isinstance(found, kind):
         raise InputError(f"{folder} holds a {type(found).__name__}, but a {kind.__name__} is needed")
+    return found
+
+
+def _loaded(folder: Path) -> Saved:
+    note = _note(folder)
+    if note is None:
+        return loading.load(folder)
+    from gspn.graph_level import saving
+
+    found: graph_level.GraphClassifier | graph_level.GraphRegressor = saving.load(folder, note)
     return found
 
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from gspn import policy
+from gspn.arguments import check_choice, check_integer
 from gspn.attributes import Binary, Categorical, Continuous, Count, FloatArray, Schema
 from gspn.baselines.on_rows import check_heads, standardised
 from gspn.baselines.predicting import Predicting
@@ -20,7 +21,6 @@ from gspn.graph_level.answers import Around
 from gspn.graph_level.features import GraphFeatures
 from gspn.graphs import GraphDataset, Graphs
 from gspn.graphs.degrees import DEGREE, with_degree
-from gspn.models.arguments import check_choice, check_integer
 from gspn.models.fitting import with_labels
 from gspn.models.gspn import GSPN
 from gspn.models.labels import labels_of_graphs
@@ -109,7 +109,9 @@ class GraphPredictor(Predicting):
         outputs = self._of_graphs(graphs, extra)
         return self.meaning_.probabilities(outputs)
 
-    def predictive(self, graphs: Graphs, *, extra: Any = None) -> Any:
+    def predictive(
+        self, graphs: Graphs, *, extra: Any = None
+    ) -> CategoricalDistribution | Around | dict[str, CategoricalDistribution | Around]:
         """The distribution of the target of every graph, to be asked for mean, interval and more; several by name."""
         rows = self._standard(graphs, extra)
         found: dict[str, CategoricalDistribution | Around] = {}
@@ -134,7 +136,8 @@ class GraphPredictor(Predicting):
         return [vars(one).copy() for one in self.chosen_.tried]
 
     def _of_graphs(self, graphs: Graphs, extra: Any) -> FloatArray:
-        return self.chosen_.outputs(self._standard(graphs, extra), self.meaning_)
+        rows = self._standard(graphs, extra)
+        return self.chosen_.outputs(rows, self.meaning_)
 
     def _standard(self, graphs: Graphs, extra: Any) -> FloatArray:
         self._learned()

@@ -5,6 +5,10 @@ of every vertex given the others, and EM maximises it: with the log-density of t
 observations, ridges, what covariances are drawn towards) it never falls. Higher levels would meet echoes; they start as
 copies of level 1, and are learned by gradient descent on masked entries.
 
+Vertices may have weights, as in a Bayesian bootstrap: a vertex of weight 2 counts as two that are alike. They multiply
+its log-likelihood and its responsibilities, so everything that is estimated from these, transitions too; what it tells
+its neighbours, and how often, stays.
+
 Every M-step is the leaves' own estimate. What happens before and after (how many starts, which epochs follow) is the
 business of `models`.
 """
@@ -14,7 +18,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import torch
@@ -58,6 +62,8 @@ class Frozen:
     mean: Tensor
     """[n, T, C] mean posteriors of the senders, by edge type"""
     context: Context | None
+    weights: Tensor | None = None
+    """[n] how much they count; None: all alike"""
 
 
 def check_em(hierarchy: Hierarchy, batch: Batch) -> None:
@@ -76,9 +82,19 @@ def check_em(hierarchy: Hierarchy, batch: Batch) -> None:
 
 
 def learn_mixture(
-    hierarchy: Hierarchy, batch: Batch, prior: float, notice: Notice | None = None, steps: int = STEPS
+    hierarchy: Hierarchy,
+    batch: Batch,
+    prior: float,
+    notice: Notice | None = None,
+    steps: int = STEPS,
+    *,
+    gain: float = GAIN,
+    weights: Tensor | None = None,
 ) -> float:
-    """EM of level 0 from where it stands; gives the penalised objective that was reached."""
+    """EM of level 0 from where it stands; gives the penalised objective that was reached.
+
+    Vertices count by `weights` [N]. Another step is taken as long as one gains more than `gain` a vertex.
+    """
     evidence, states = Evidence(batch.visible, batch.hidden), hierarchy.num_states
 
     def shares() -> Tensor:
@@ -91,7 +107,7 @@ def learn_mixture(
     def penalty() -> float:
         return prior / states * float(log_weight(hierarchy.prior()).sum())
 
-    return _climb_to_the_top(hierarchy, 0, evidence, None, shares, update, penalty, prior, notice, steps)
+    return _climb_to_the_top(hierarchy, 0, evidence, None, weights, shares, update, penalty, prior, notice, steps, gain)
 
 
 def learn_level(
@@ -101,6 +117,8 @@ def learn_level(
     prior: float,
     notice: Notice | None = None,
     steps: int = STEPS,
+    *,
+    gain: float = GAIN,
 ) -> float:
     """EM of a level from where it stands, given the level below; gives the penalised objective that was reached."""
     states = hierarchy.num_states
@@ -123,7 +141,18 @@ def learn_level(
         return prior / states * float(log_weight(transition).sum())
 
     return _climb_to_the_top(
-        hierarchy, level, frozen.evidence, frozen.context, shares, update, penalty, prior, notice, steps
+        hierarchy,
+        level,
+        frozen.evidence,
+        frozen.context,
+        frozen.weights,
+        shares,
+        update,
+        penalty,
+        prior,
+        notice,
+        steps,
+        gain,
     )
 
 
@@ -133,30 +162,33 @@ def _climb_to_the_top(
     level: int,
     evidence: Evidence,
     context: Context | None,
+    weights: Tensor | None,
     shares: Callable[[], Tensor],
     update: Callable[[Tensor], None],
     penalty: Callable[[], float],
     prior: float,
     notice: Notice | None,
     steps: int,
+    gain: float,
 ) -> float:
     """Steps of EM until they gain little. `shares` are mixing weights [n, C], which `update` learns."""
     families = list(zip(hierarchy.families, hierarchy.template.scopes, strict=True))
-    before, count = -math.inf, max(len(evidence), 1)
+    counted = evidence.x.new_ones(len(evidence)) if weights is None else weights
+    before, count = -math.inf, max(float(counted.sum()), 1.0)
     for step in range(steps):
         joint = log_weight(shares()) + _inputs(hierarchy, level, evidence, context)
         total = torch.logsumexp(joint, dim=1)
-        objective = float(total.sum()) + penalty() + _log_prior(hierarchy, level, prior)
+        objective = float((counted * total).sum()) + penalty() + _log_prior(hierarchy, level, prior)
         if not math.isfinite(objective):
             raise GSPNError(f"EM of level {level} has diverged in step {step}")
         if objective < before - _FALL * max(abs(before), 1.0):
             raise GSPNError(f"EM of level {level} has lowered its objective in step {step}: {objective - before:g}")
         if notice is not None:
             notice(level, step, objective / count)
-        if objective - before <= GAIN * count:
+        if objective - before <= gain * count:
             break
         before = objective
-        responsibilities = torch.exp(joint - total[:, None])
+        responsibilities = counted[:, None] * torch.exp(joint - total[:, None])
         update(responsibilities)
         try:
             for family, scope in families:
@@ -186,10 +218,14 @@ def start_level(hierarchy: Hierarchy, level: int, batch: Batch) -> Frozen:
 
 
 @torch.no_grad()
-def frozen_below(hierarchy: Hierarchy, level: int, batch: Batch) -> Frozen:
-    """What a level that is to learn on, from where it stands, is to be learned from."""
+def frozen_below(hierarchy: Hierarchy, level: int, batch: Batch, weights: Tensor | None = None) -> Frozen:
+    """What a level that is to learn on, from where it stands, is to be learned from; vertices count by `weights` [N].
+
+    What is usual in a context is not weighted: it is a point of reference.
+    """
     evidence = Evidence(batch.visible, batch.hidden)
-    return _frozen(hierarchy, level, batch, evidence, *_below(hierarchy, level, batch, evidence))
+    frozen = _frozen(hierarchy, level, batch, evidence, *_below(hierarchy, level, batch, evidence))
+    return frozen if weights is None else replace(frozen, weights=weights[batch.in_degree > 0])
 
 
 def _frozen(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gspn.arguments import check_choice, check_integer, check_real
 from gspn.attributes import Binary, Categorical, Schema
 from gspn.circuits.leaves.covariances import STRUCTURES
 from gspn.circuits.leaves.registry import check_family, correlated_scopes, family_name, needs_context
@@ -40,7 +40,26 @@ TRAINING = (
 STARTS = ("clusters", "em")
 
 
-def check_structure(
+def check_model(given: Mapping[str, Any]) -> None:
+    """All arguments of `GSPN`, by name."""
+    schema, num_layers, template = given["schema"], given["num_layers"], given["template"]
+    _check_structure(schema, num_layers, given["num_states"], template, given["shortcut"], given["num_edge_types"])
+    covariance, context = given["covariance"], given["context"]
+    _check_context(num_layers, covariance, context, given["context_variance"], given["slopes"], given["guard"])
+    _check_seams(schema, template, given["aggregation"], given["leaves"], covariance, context)
+    chosen_atoms(schema, given["atoms"])
+    check_training(given)
+
+
+def check_supervised(given: Mapping[str, Any]) -> None:
+    """The arguments that `SupervisedGSPN` has beside those of `GSPN`, by name."""
+    target, level, head = given["target"], given["target_level"], given["head"]
+    _check_readout(target, given["num_graph_states"], given["pooling"], level, head)
+    _check_labels(given["labels"], target, level, head, given["hidden"], given["class_weight"])
+    check_supervised_training(given)
+
+
+def _check_structure(
     schema: Any, num_layers: Any, num_states: Any, template: Any, shortcut: Any, num_edge_types: Any
 ) -> None:
     if not isinstance(schema, Schema):
@@ -57,7 +76,7 @@ def check_structure(
         check_circuit(template, schema, num_states)
 
 
-def check_context(
+def _check_context(
     num_layers: int, covariance: Any, context: Any, context_variance: Any, slopes: Any, guard: Any
 ) -> None:
     check_choice("covariance", covariance, tuple(STRUCTURES))
@@ -69,7 +88,7 @@ def check_context(
         raise InputError(f"context='{context}' needs at least two levels: with num_layers=1 nothing is received")
 
 
-def check_seams(
+def _check_seams(
     schema: Schema, template: Unit | None, aggregation: Any, leaves: Any, covariance: Any, context: Any
 ) -> None:
     """The parts of a model that go by name: its aggregation and its leaf families."""
@@ -141,7 +160,7 @@ def _atoms_of(name: str, values: Any) -> tuple[float, ...]:
     return tuple(found)
 
 
-def check_training(settings: dict[str, Any]) -> None:
+def check_training(settings: Mapping[str, Any]) -> None:
     check_choice("objective", settings["objective"], OBJECTIVES)
     check_real("mask_rate", settings["mask_rate"], 0.0, 1.0, low_open=True)
     check_integer("epochs", settings["epochs"], 0)
@@ -159,7 +178,12 @@ def check_training(settings: dict[str, Any]) -> None:
     check_integer("seed", settings["seed"], 0, 2**63 - 1)
 
 
-def check_readout(target: Any, num_graph_states: Any, pooling: Any, target_level: Any, head: Any) -> None:
+def check_supervised_training(settings: Mapping[str, Any]) -> None:
+    check_real("likelihood_weight", settings["likelihood_weight"], 0.0, math.inf)
+    check_choice("monitor", settings["monitor"], ("loss", "score"))
+
+
+def _check_readout(target: Any, num_graph_states: Any, pooling: Any, target_level: Any, head: Any) -> None:
     targets = target_schema(target)
     check_integer("num_graph_states", num_graph_states, 1)
     check_choice("pooling", pooling, ("sum", "mean"))
@@ -179,9 +203,7 @@ def check_readout(target: Any, num_graph_states: Any, pooling: Any, target_level
                 )
 
 
-def check_labels_argument(
-    labels: Any, target: Any, target_level: str, head: str, hidden: Any, class_weight: Any
-) -> None:
+def _check_labels(labels: Any, target: Any, target_level: str, head: str, hidden: Any, class_weight: Any) -> None:
     check_choice("labels", labels, ("targets", "evidence"))
     check_integer("hidden", hidden, 0)
     check_choice("class_weight", class_weight, (None, "balanced"))
@@ -196,27 +218,3 @@ def check_labels_argument(
     targets = target_schema(target)
     if class_weight is not None and (len(targets) > 1 or not isinstance(targets[0], Binary | Categorical)):
         raise InputError("class_weight is for a single categorical or binary target")
-
-
-def check_integer(name: str, value: Any, least: int, most: int | None = None) -> None:
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
-    if number is None or number < least or (most is not None and number > most):
-        bounds = f"of at least {least}" if most is None else f"between {least} and {most}"
-        raise InputError(f"{name} must be an integer {bounds}, got {value!r}")
-
-
-def check_real(name: str, value: Any, low: float, high: float, *, low_open: bool = False) -> None:
-    try:
-        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    except OverflowError:
-        number = math.inf
-    if not (low <= number <= high) or math.isinf(number) or (low_open and number == low):
-        bounds = f"{'above' if low_open else 'at least'} {low:g}" + (
-            "" if math.isinf(high) else f" and at most {high:g}"
-        )
-        raise InputError(f"{name} must be a number {bounds}, got {value!r}")
-
-
-def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

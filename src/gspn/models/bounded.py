@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gspn.errors import CheckpointError, InputError
-from gspn.files import PARTIAL, replace_file
+from gspn.files import PARTIAL, digest, replace_file
 from gspn.graphs.memory import parse_memory, rows_within
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Hierarchy
@@ -40,13 +40,16 @@ LEAST_VERTICES = 1 << 10
 
 WORK = "work"
 
+_OF_ANSWERS = ("template", "shortcut", "leaves", "atoms")
+"""Settings that belong to what makes a run that run, beside the weights"""
+
 Array = NDArray[Any]
 
 
 @torch.no_grad()
 def evaluate_stored(
     hierarchy: Hierarchy,
-    identity: Mapping[str, Any],
+    settings: Mapping[str, Any],
     graph: StoredGraph,
     folder: Path,
     *,
@@ -57,7 +60,7 @@ def evaluate_stored(
 ) -> Shards:
     """Log-likelihoods of all vertices, and their embeddings if asked for, as shards in a folder.
 
-    `identity` says what else makes this run that run.
+    `settings` are the model's, as they are saved.
     """
     check_format(format)
     check_stored(hierarchy, graph)
@@ -67,8 +70,8 @@ def evaluate_stored(
     columns = hierarchy.num_layers * hierarchy.template.num_sum_units * hierarchy.num_states if embeddings else 0
     size = _range_size(hierarchy, graph.num_vertices, columns, room, format)
     shards = Shards(folder, graph.num_vertices, size, columns, format)
-    wanted = {
-        **identity,
+    wanted = {name: settings[name] for name in _OF_ANSWERS if name in settings} | {
+        "weights": digest(hierarchy.state_dict()),
         "graph": graph.digest,
         "memory": room,
         "embeddings": embeddings,

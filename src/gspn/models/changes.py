@@ -28,8 +28,6 @@ def _listed(edges: Iterable[Any] | None) -> list[Any] | None:
 class WhatIfQuestions(Questions):
     """The questions, with those about changes."""
 
-    num_edge_types: int
-
     def what_if(
         self,
         graph: Data,

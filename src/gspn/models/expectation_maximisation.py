@@ -42,6 +42,9 @@ _AGAIN = 4
 _STEPS_ON = 15
 """Of EM at a level, where it goes on: what was learned is near already."""
 
+_STEPS_OF_BOOTSTRAP, _GAIN_OF_BOOTSTRAP = 50, 0.01
+"""Of EM at a level, and what a step must gain, in nats of all vertices: parameters are uncertain by half a nat each."""
+
 _SAMPLE, _ANEW = 5, 6
 """Name the streams of random numbers that choose graphs, and starts after one that has diverged."""
 
@@ -80,6 +83,35 @@ def learn_on_by_em(hierarchy: Hierarchy, training: GraphDataset, prior: float) -
             if len(frozen.evidence):
                 learn_level(hierarchy, 1, frozen, prior, _noting(history), _STEPS_ON)
     return history
+
+
+@torch.no_grad()
+def bootstrap_by_em(
+    hierarchy: Hierarchy, training: GraphDataset, prior: float, generator: torch.Generator
+) -> list[dict[str, Any]]:
+    """Steps of EM from where the hierarchy stands, up to level 1, on vertices with the weights of a Bayesian bootstrap.
+
+    What is learned is a draw from about the posterior of the parameters. The graph stays: a vertex is heard by its
+    neighbours as ever.
+    """
+    batch, history = _seen(training), list[dict[str, Any]]()
+    check_em(hierarchy, batch)
+    weights = bootstrap_weights(batch.num_vertices, generator)
+    gain = _GAIN_OF_BOOTSTRAP / max(batch.num_vertices, 1)
+    with _doubled(hierarchy):
+        note = _noting(history)
+        learn_mixture(hierarchy, batch, prior, note, _STEPS_OF_BOOTSTRAP, gain=gain, weights=weights)
+        if hierarchy.num_layers > 1:
+            frozen = frozen_below(hierarchy, 1, batch, weights)
+            if len(frozen.evidence):
+                learn_level(hierarchy, 1, frozen, prior, note, _STEPS_OF_BOOTSTRAP, gain=gain)
+    return history
+
+
+def bootstrap_weights(number: int, generator: torch.Generator) -> torch.Tensor:
+    """[number] weights of a Bayesian bootstrap (Rubin 1981): uniform on the simplex, 1 on average."""
+    drawn = torch.empty(number, dtype=torch.float64).exponential_(generator=generator)
+    return drawn / drawn.mean()
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""Training of models: `fit`, and `fitting` epoch by epoch, from graphs to weights, history and results.
+"""Training of a model, from graphs to weights, history and results.
 
-The loop itself is in `gspn.training`; here belongs what a model brings to it: checked graphs, a starting point, what
-makes a run that run, who judges it. What a model with targets does otherwise are the methods under that heading. Sizes
-and what is held out are the caller's choice, or that of `gspn.policy`.
+The loop itself is in `gspn.training`; here belongs what a model brings to it: a starting point, what makes a run that
+run, who judges it, what is kept at its end. What is learned is a `Goal`: here the entries of vertices, in `goals` what
+has targets. Sizes and what is held out are the caller's choice, or that of `gspn.policy`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Callable, Mapping
-from numbers import Real
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from gspn.errors import InputError
@@ -29,8 +28,7 @@ from gspn.models import saving
 from gspn.models.arguments import TRAINING, check_training
 from gspn.models.compatibility import check_magnitudes
 from gspn.models.expectation_maximisation import learn_by_em, learn_on_by_em, settle
-from gspn.models.judging import Judge, as_judge, asked
-from gspn.models.questions import Graphs
+from gspn.models.judging import Judge, asked
 from gspn.queries.likelihood import leave_one_out_nll
 from gspn.queries.scoring import is_cheap, training_scores
 from gspn.random_streams import keyed_generator
@@ -41,11 +39,13 @@ from gspn.training import (
     Progress,
     Settings,
     Validate,
-    exhaust,
     join_processes,
     mean_loss,
     train_by_epochs,
 )
+
+if TYPE_CHECKING:
+    from gspn.models.gspn import GSPN
 
 _log = logging.getLogger(__name__)
 
@@ -62,288 +62,107 @@ _START = 2
 """Names the stream of random numbers from which starting points are drawn."""
 
 
-class Fitting(nn.Module):
-    """How a model learns; what learns is the model that inherits it."""
+class Goal(Protocol):
+    """What is learned, beside how: what a run asks of it. Settings are a model's arguments as they hold for the run."""
 
-    num_layers: int
-    hierarchy: Hierarchy
-    _fitted: Tensor
-    _training_arguments: tuple[str, ...] = TRAINING
-    """Arguments that `fit` may override for one call: they shape the training, not the model."""
+    kind: ClassVar[str]
+    """"entries" of vertices, "targets" of graphs or vertices, or "labels" of vertices that say something of others"""
+    arguments: ClassVar[tuple[str, ...]]
+    """Those that `fit` may override for one call: they shape the training, not the model."""
 
-    if TYPE_CHECKING:
+    def checked(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings as they are used, once those that only this goal has are checked."""
 
-        @property
-        def network(self) -> nn.Module: ...
-        def arguments(self) -> dict[str, Any]: ...
-        def _pack(self, graphs: Graphs) -> GraphDataset: ...
-        def _require_fitted(self) -> None: ...
+    def prepare(self, dataset: GraphDataset, y: Any) -> GraphDataset:
+        """Graphs to train or validate on, with checked labels where labels are learned."""
 
-    def fit(
-        self,
-        graphs: Graphs,
-        y: object = None,
-        *,
-        validation: Graphs | tuple[Graphs, Any] | Judge | None = None,
-        checkpoint: str | Path | None = None,
-        progress: bool = True,
-        warm_start: bool = False,
-        keep_scores: bool | Graphs = True,
-        seconds: float = math.inf,
-        **overrides: Any,
-    ) -> Self:
-        """Train on graphs.
+    def objective(self, settings: Mapping[str, Any]) -> Objective: ...
 
-        Starts afresh unless `checkpoint` (a file) holds this very run, which it continues, or `warm_start` asks to go
-        on from the present weights: by gradient descent, or by EM where that is all (`start="em"`, `epochs=0`).
-        `overrides` are training arguments of the constructor, for this call only.
+    def judge(
+        self, objective: Objective, validation: GraphDataset, processes: Processes, settings: Mapping[str, Any]
+    ) -> Validate:
+        """How good the network is on prepared graphs."""
 
-        `validation` chooses the best epoch and ends the training early: graphs, or a judge that is called with the
-        model after every epoch and gives its loss, {"validation": …} (see `gspn.models.judging.Judge`). After so many
-        `seconds` the epoch that is under way is the last one.
+    def learns_vertices(self, settings: Mapping[str, Any]) -> bool:
+        """Whether the vertices are part of the training: otherwise their likelihood says nothing."""
 
-        A model with targets (`SupervisedGSPN`) takes labels from `y`, or from the graphs where it is not given, and a
-        pair (graphs, y) as `validation`. Without targets `y` is ignored; scikit-learn's pipelines pass it.
+    def set_units(self, training: GraphDataset) -> None:
+        """Take the units of what is on top of the hierarchy from the training graphs."""
 
-        At the end the scores of the training graphs are kept as what is usual, to rank others by; `keep_scores` names
-        other graphs for that, or none (False).
-        """
-        epochs = self.fitting(
-            graphs,
-            y,
-            validation=validation,
-            checkpoint=checkpoint,
-            progress=progress,
-            warm_start=warm_start,
-            keep_scores=keep_scores,
-            seconds=seconds,
-            **overrides,
-        )
-        exhaust(epochs)
-        return self
+    def start(self, training: GraphDataset, generator: torch.Generator) -> None:
+        """Set all parameters on top of the hierarchy from the training graphs and the generator alone."""
 
-    def fitting(
-        self,
-        graphs: Graphs,
-        y: object = None,
-        *,
-        validation: Graphs | tuple[Graphs, Any] | Judge | None = None,
-        checkpoint: str | Path | None = None,
-        progress: bool = True,
-        warm_start: bool = False,
-        keep_scores: bool | Graphs = True,
-        seconds: float = math.inf,
-        **overrides: Any,
-    ) -> Epochs:
-        """`fit` epoch by epoch, for whoever has other things to do in between: gives the record of each one.
+    def learn_at_once(
+        self, training: GraphDataset, validation: GraphDataset | None, settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Learn what takes no epochs, for the hierarchy as it is; gives results, by the model's attributes."""
 
-        The arguments are those of `fit`. Between epochs the model has the weights of the last one and can be asked; it
-        must not be changed. When all epochs are taken it is what `fit` would have made of it, bit for bit; when the
-        generator is closed before, it has the best weights so far, as after Ctrl-C.
-        """
-        settings = self._settings(overrides)
-        if not isinstance(seconds, Real) or not seconds > 0:
-            raise InputError(f"seconds must be a number above 0, got {seconds!r}")
-        training, held_out = self._prepare(graphs, y), None
-        if validation is not None:
-            held_out = as_judge(validation) or self._prepare(*with_labels(validation))
-        scored = training if keep_scores is True else None
-        if not isinstance(keep_scores, bool):
-            scored = self._pack(keep_scores)
-        return self._fitting(training, held_out, scored, settings, checkpoint, progress, warm_start, float(seconds))
 
-    def _fitting(
-        self,
-        training: GraphDataset,
-        validation: GraphDataset | Judge | None,
-        scored: GraphDataset | None,
-        settings: dict[str, Any],
-        checkpoint: str | Path | None,
-        show_progress: bool,
-        warm_start: bool,
-        seconds: float,
-    ) -> Epochs:
-        before, done = copy.deepcopy(self.state_dict()), Progress()
-        try:
-            objective, processes = self._objective(settings), join_processes()
-            kept = self._set_out(training, validation, objective, processes, settings, checkpoint, warm_start)
-            graphs = validation if isinstance(validation, GraphDataset) else None
-            for data in (training, graphs, scored):
-                if data is not None:
-                    check_magnitudes(self.hierarchy, data)
-            self._fitted.fill_(True)  # it has weights and units, so judges may ask it
-            yield from train_by_epochs(
-                self.network,
-                with_prior(objective, self.hierarchy, settings["prior"], lambda: _terms(training, settings)),
-                training,
-                self._validate(objective, validation, processes, settings),
-                Settings(**{name: settings[name] for name in Settings.__dataclass_fields__ if name in settings}),
-                processes,
-                done,
-                checkpoint=kept,
-                show_progress=show_progress,
-                at_end=lambda: self._final_results(graphs, settings) | self._scores_to_keep(scored, settings),
-                seconds=seconds,
-            )
-        except BaseException:
-            # Ctrl-C after some epochs leaves what they taught; before that, the model is what it was.
-            if done.epoch:
-                self._keep(done, settings)
-            else:
-                self.load_state_dict(before)
-            raise
-        self._keep(done, settings)
+class Entries:
+    """The goal of a model without targets: the entries of vertices, and nothing on top of the hierarchy."""
 
-    def _keep(self, done: Progress, settings: Mapping[str, Any]) -> None:
-        self._fitted.fill_(True)
-        self.history_ = done.history
-        self._trained_with, self._told = settings["objective"], False
-        results: dict[str, Any] = dict(done.results or {})
-        self.leave_one_out_nll_ = results.get("leave_one_out_nll")
-        self.training_scores_ = results.get("training_scores")
+    kind: ClassVar[str] = "entries"
+    arguments: ClassVar[tuple[str, ...]] = TRAINING
 
-    def _set_out(
-        self,
-        training: GraphDataset,
-        validation: GraphDataset | Judge | None,
-        objective: Objective,
-        processes: Processes,
-        settings: dict[str, Any],
-        checkpoint: str | Path | None,
-        warm_start: bool,
-    ) -> Checkpoint | None:
-        """Bring the weights to where the run starts, unless a checkpoint has them; gives where it is kept, if it is."""
-        if warm_start:
-            self._require_fitted()
-        kept = None
-        if checkpoint is not None:
-            kept = Checkpoint.at(checkpoint, self._identity(settings, training, validation, warm_start))
-        if not warm_start:
-            self._set_units(training)
-            if kept is None or not kept.path.exists():  # else the weights come from there
-                self._initialise(training, settings, lambda data: mean_loss(objective, data, processes))
-        elif settings["start"] == "em" and settings["epochs"] == 0:  # then EM is all there is, and it goes on
-            self.em_history_ = learn_on_by_em(self.hierarchy, training, settings["prior"])
-        return kept
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self.hierarchy = hierarchy
 
-    def _validate(
-        self,
-        objective: Objective,
-        validation: GraphDataset | Judge | None,
-        processes: Processes,
-        settings: Mapping[str, Any],
-    ) -> Validate | None:
-        if validation is None:
-            return None
-        if isinstance(validation, GraphDataset):
-            return self._judge(objective, validation, processes, settings)
-        return asked(validation, self, self._monitored(settings))
+    def checked(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return settings
 
-    def _monitored(self, settings: Mapping[str, Any]) -> str:
-        """What a judge's answer is looked at for: "loss" or "score"."""
-        return "loss"
+    def prepare(self, dataset: GraphDataset, y: Any) -> GraphDataset:
+        return dataset
 
-    # What a model with targets does otherwise.
-
-    def _prepare(self, graphs: Graphs, y: Any) -> GraphDataset:
-        """Checked graphs to train or validate on; `y` means nothing here."""
-        return self._pack(graphs)
-
-    def _objective(self, settings: Mapping[str, Any]) -> Objective:
+    def objective(self, settings: Mapping[str, Any]) -> Objective:
         return objective_for(self.hierarchy, settings["objective"], settings["mask_rate"], settings["seed"])
 
-    def _judge(
+    def judge(
         self, objective: Objective, validation: GraphDataset, processes: Processes, settings: Mapping[str, Any]
     ) -> Validate:
         return lambda: {"validation": mean_loss(objective, validation, processes)}
 
-    def _start(self, training: GraphDataset, generator: torch.Generator) -> None:
-        """Set all parameters from the training graphs and the generator alone."""
-        self.hierarchy.initialise(training.entries(), generator)
-        settle(self.hierarchy, training)
-        self._start_targets(training, generator)
+    def learns_vertices(self, settings: Mapping[str, Any]) -> bool:
+        return True
 
-    def _start_targets(self, training: GraphDataset, generator: torch.Generator) -> None:
-        """Set what predicts targets, where there are any, from the training graphs and the generator alone."""
+    def set_units(self, training: GraphDataset) -> None: ...
 
-    def _set_units(self, training: GraphDataset) -> None:
-        self.hierarchy.set_units(training.entries())
+    def start(self, training: GraphDataset, generator: torch.Generator) -> None: ...
 
-    def _settings(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
-        unknown = sorted(set(overrides) - set(self._training_arguments))
-        if unknown:
-            raise InputError(
-                f"fit cannot override {', '.join(unknown)}; it takes {', '.join(self._training_arguments)}"
-            )
-        settings = self.arguments() | dict(overrides)
-        check_training(settings)
-        # Plain numbers: a numpy float32 as lr would otherwise train differently from the number it is saved as.
-        return {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
-
-    def _initialise(
-        self, training: GraphDataset, settings: Mapping[str, Any], score: Callable[[GraphDataset], float]
-    ) -> None:
-        """Draw `n_init` starting points and keep the one with the lowest loss on a sample of the graphs."""
-        n_init, seed = settings["n_init"], settings["seed"]
-        if settings["start"] == "em":
-            generators = [keyed_generator(seed, _START, number) for number in range(n_init)]
-            self.em_history_ = learn_by_em(self.hierarchy, training, settings["prior"], generators)
-            self._start_targets(training, keyed_generator(seed, _START, n_init))
-            return
-        sample = training
-        if len(training) > _INITIAL_SCORE_GRAPHS:
-            order = torch.randperm(len(training), generator=keyed_generator(seed, _START))
-            sample = training[order[:_INITIAL_SCORE_GRAPHS]]
-        best, best_score = None, float("inf")
-        for number in range(n_init):
-            self._start(training, keyed_generator(seed, _START, number))
-            if n_init > 1 and (loss := score(sample)) < best_score:
-                best, best_score = copy.deepcopy(self.network.state_dict()), loss
-        if best is not None:
-            self.network.load_state_dict(best)
-
-    def _identity(
-        self,
-        settings: dict[str, Any],
-        training: GraphDataset,
-        validation: GraphDataset | Judge | None,
-        warm_start: bool,
+    def learn_at_once(
+        self, training: GraphDataset, validation: GraphDataset | None, settings: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """What makes a run that run: everything but `epochs`, which may grow."""
-        identity = saving.settings_to_json(settings)
-        del identity["epochs"]
-        return identity | {
-            "model": type(self).__name__,
-            "dtype": str(self.hierarchy.raw_prior.dtype),
-            "training data": training.digest(),
-            "validation data": None if validation is None else validation.digest(),
-            "starting weights": digest(self.network.state_dict()) if warm_start else None,
-        }
-
-    def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
-        if validation is None:
-            return {}
-        if not is_cheap(validation, self.hierarchy.longest_closed_walk, VALIDATION_ROOTS, settings["seed"]):
-            _log.info("the leave-one-out NLL of the validation graphs is not computed, it would take long")
-            return {}
-        nll = leave_one_out_nll(self.hierarchy, validation, VALIDATION_ROOTS, settings["seed"])
-        return {} if math.isnan(nll) else {"leave_one_out_nll": nll}
-
-    def _scores_to_keep(self, usual: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """What is usual in the training data, to rank others by."""
-        if usual is None:
-            return {}  # nobody asked
-        if not is_cheap(usual, self.hierarchy.longest_closed_walk, SCORED_VERTICES, settings["seed"]):
-            _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
-            return {}
-        return {"training_scores": training_scores(self.hierarchy, usual, SCORED_VERTICES, settings["seed"])}
+        return {}
 
 
-def _terms(training: GraphDataset, settings: Mapping[str, Any]) -> int:
-    """How many terms the objective has in a dataset: entries that may be masked, or vertices."""
-    if settings["objective"] == "masked":
-        return int((~training.entries().isnan()).sum())
-    return int(training.num_vertices_per_graph().sum())
+@dataclass(frozen=True, eq=False)
+class TrainingRun:
+    """What one call of `fit` is to do, with what it was given checked and prepared."""
+
+    model: GSPN
+    goal: Goal
+    settings: dict[str, Any]
+    training: GraphDataset
+    validation: GraphDataset | Judge | None
+    scored: GraphDataset | None
+    """Graphs whose scores are kept as what is usual"""
+    checkpoint: str | Path | None
+    warm_start: bool
+
+    @property
+    def held_out(self) -> GraphDataset | None:
+        return self.validation if isinstance(self.validation, GraphDataset) else None
+
+
+def settings_for(goal: Goal, arguments: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's arguments with those of one call of `fit`."""
+    unknown = sorted(set(overrides) - set(goal.arguments))
+    if unknown:
+        raise InputError(f"fit cannot override {', '.join(unknown)}; it takes {', '.join(goal.arguments)}")
+    settings = arguments | dict(overrides)
+    check_training(settings)
+    # Plain numbers: a numpy float32 as lr would otherwise train differently from the number it is saved as.
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
+    return goal.checked(plain)
 
 
 def with_labels(validation: Any) -> tuple[Any, Any]:
@@ -351,3 +170,139 @@ def with_labels(validation: Any) -> tuple[Any, Any]:
     if isinstance(validation, tuple) and len(validation) == 2 and not isinstance(validation[1], Data):
         return validation
     return validation, None
+
+
+def train(run: TrainingRun, show_progress: bool, seconds: float) -> Epochs:
+    """The run, epoch by epoch. An exception after some epochs leaves the model what they taught, as the end does."""
+    model, goal, settings = run.model, run.goal, run.settings
+    before, done = copy.deepcopy(model.state_dict()), Progress()
+    try:
+        objective, processes = goal.objective(settings), join_processes()
+        kept = _set_out(run, objective, processes)
+        for data in (run.training, run.held_out, run.scored):
+            if data is not None:
+                check_magnitudes(model.hierarchy, data)
+        model._fitted.fill_(True)  # it has weights and units, so judges may ask it
+        yield from train_by_epochs(
+            model.network,
+            with_prior(objective, model.hierarchy, settings["prior"], lambda: _terms(run)),
+            run.training,
+            _validate(run, objective, processes),
+            Settings(**{name: settings[name] for name in Settings.__dataclass_fields__ if name in settings}),
+            processes,
+            done,
+            checkpoint=kept,
+            show_progress=show_progress,
+            at_end=lambda: _results(run) if goal.learns_vertices(settings) else {},
+            seconds=seconds,
+        )
+    except BaseException:
+        # Ctrl-C after some epochs leaves what they taught; before that, the model is what it was.
+        if done.epoch:
+            _keep(model, done, settings)
+        else:
+            model.load_state_dict(before)
+        raise
+    _keep(model, done, settings)
+    _learn_at_once(run)
+
+
+def _keep(model: GSPN, done: Progress, settings: Mapping[str, Any]) -> None:
+    model._fitted.fill_(True)
+    model.history_ = done.history
+    model._trained_with, model._told = settings["objective"], False
+    results: dict[str, Any] = dict(done.results or {})
+    model.leave_one_out_nll_ = results.get("leave_one_out_nll")
+    model.training_scores_ = results.get("training_scores")
+
+
+def _learn_at_once(run: TrainingRun) -> None:
+    for name, result in run.goal.learn_at_once(run.training, run.held_out, run.settings).items():
+        setattr(run.model, name, result)
+
+
+def _set_out(run: TrainingRun, objective: Objective, processes: Processes) -> Checkpoint | None:
+    """Bring the weights to where the run starts, unless a checkpoint has them; gives where it is kept, if it is."""
+    model, settings = run.model, run.settings
+    if run.warm_start:
+        model._require_fitted()
+    kept = None if run.checkpoint is None else Checkpoint.at(run.checkpoint, _identity(run))
+    if not run.warm_start:
+        model.hierarchy.set_units(run.training.entries())
+        run.goal.set_units(run.training)
+        if kept is None or not kept.path.exists():  # else the weights come from there
+            _initialise(run, objective, processes)
+            if settings["epochs"]:
+                _learn_at_once(run)
+    elif settings["start"] == "em" and settings["epochs"] == 0:  # then EM is all there is, and it goes on
+        model.em_history_ = learn_on_by_em(model.hierarchy, run.training, settings["prior"])
+    return kept
+
+
+def _initialise(run: TrainingRun, objective: Objective, processes: Processes) -> None:
+    """Draw `n_init` starting points and keep the one with the lowest loss on a sample of the graphs."""
+    model, training, n_init, seed = run.model, run.training, run.settings["n_init"], run.settings["seed"]
+    if run.settings["start"] == "em":
+        generators = [keyed_generator(seed, _START, number) for number in range(n_init)]
+        model.em_history_ = learn_by_em(model.hierarchy, training, run.settings["prior"], generators)
+        run.goal.start(training, keyed_generator(seed, _START, n_init))
+        return
+    sample = training
+    if len(training) > _INITIAL_SCORE_GRAPHS:
+        order = torch.randperm(len(training), generator=keyed_generator(seed, _START))
+        sample = training[order[:_INITIAL_SCORE_GRAPHS]]
+    best, best_score = None, float("inf")
+    for number in range(n_init):
+        generator = keyed_generator(seed, _START, number)
+        model.hierarchy.initialise(training.entries(), generator)
+        settle(model.hierarchy, training)
+        run.goal.start(training, generator)
+        if n_init > 1 and (loss := mean_loss(objective, sample, processes)) < best_score:
+            best, best_score = copy.deepcopy(model.network.state_dict()), loss
+    if best is not None:
+        model.network.load_state_dict(best)
+
+
+def _validate(run: TrainingRun, objective: Objective, processes: Processes) -> Validate | None:
+    if run.validation is None:
+        return None
+    if isinstance(run.validation, GraphDataset):
+        return run.goal.judge(objective, run.validation, processes, run.settings)
+    return asked(run.validation, run.model, run.settings.get("monitor", Settings.monitor))
+
+
+def _identity(run: TrainingRun) -> dict[str, Any]:
+    """What makes a run that run: everything but `epochs`, which may grow."""
+    identity = saving.settings_to_json(run.settings)
+    del identity["epochs"]
+    return identity | {
+        "model": type(run.model).__name__,
+        "dtype": str(run.model.hierarchy.raw_prior.dtype),
+        "training data": run.training.digest(),
+        "validation data": None if run.validation is None else run.validation.digest(),
+        "starting weights": digest(run.model.network.state_dict()) if run.warm_start else None,
+    }
+
+
+def _results(run: TrainingRun) -> dict[str, Any]:
+    """How well vertices are predicted at the end, and what is usual in the training data, to rank others by."""
+    hierarchy, seed, found = run.model.hierarchy, run.settings["seed"], dict[str, Any]()
+    if run.held_out is not None:
+        if is_cheap(run.held_out, hierarchy.longest_closed_walk, VALIDATION_ROOTS, seed):
+            nll = leave_one_out_nll(hierarchy, run.held_out, VALIDATION_ROOTS, seed)
+            found |= {} if math.isnan(nll) else {"leave_one_out_nll": nll}
+        else:
+            _log.info("the leave-one-out NLL of the validation graphs is not computed, it would take long")
+    if run.scored is not None:
+        if is_cheap(run.scored, hierarchy.longest_closed_walk, SCORED_VERTICES, seed):
+            found["training_scores"] = training_scores(hierarchy, run.scored, SCORED_VERTICES, seed)
+        else:
+            _log.info("scores of the training data are not kept, they would take long; keep_scores makes them")
+    return found
+
+
+def _terms(run: TrainingRun) -> int:
+    """How many terms the objective has in a dataset: entries that may be masked, or vertices."""
+    if run.settings["objective"] == "masked":
+        return int((~run.training.entries().isnan()).sum())
+    return int(run.training.num_vertices_per_graph().sum())

@@ -1,4 +1,4 @@
-"""GSPN: the unsupervised model: what it is made of, how graphs get in, its parameters and files.
+"""GSPN: what a model is made of, how graphs get in, its training, parameters and files.
 
 How it learns is in `fitting`, what it can be asked in `questions`, `changes` and `representations`.
 """
@@ -6,7 +6,10 @@ How it learns is in `fitting`, what it can be asked in `questions`, `changes` an
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
+from inspect import signature
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,32 +19,26 @@ from torch import Tensor, nn
 
 from gspn.attributes import Schema
 from gspn.circuits.structure import Unit
-from gspn.errors import NotFittedError
-from gspn.files import digest
-from gspn.graphs import Batch, GraphDataset, pack
+from gspn.errors import InputError, NotFittedError
+from gspn.graphs import Batch
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.models import saving
-from gspn.models.arguments import (
-    check_context,
-    check_seams,
-    check_structure,
-    check_training,
-    chosen_atoms,
-    chosen_leaves,
-)
+from gspn.models.arguments import check_model, chosen_atoms, chosen_leaves
 from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
-from gspn.models.compatibility import check_edge_types, check_magnitudes
-from gspn.models.fitting import Fitting
+from gspn.models.compatibility import check_magnitudes
+from gspn.models.fitting import Entries, Goal, TrainingRun, settings_for, train, with_labels
+from gspn.models.judging import Judge, as_judge
 from gspn.models.questions import Graphs as Graphs
 from gspn.models.representations import Representations
 from gspn.models.shards import Shards
+from gspn.training import Epochs, exhaust
 
 _log = logging.getLogger(__name__)
 
 
-class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn.Module):
+class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn.Module):
     """Graph-Induced Sum-Product Network over typed vertex attributes, trained without labels.
 
     Parameters
@@ -109,6 +106,10 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
         entry at an atom says nothing else about the others of its vertex. `gspn.find_atoms` finds some.
     """
 
+    history_: list[dict[str, Any]]
+    """One record an epoch of the last `fit`"""
+    em_history_: list[dict[str, Any]]
+    leave_one_out_nll_: Any
     _fitted: Tensor
     _trained_with: str | None = None
     """The objective of the last fit, where it is known"""
@@ -176,46 +177,25 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
 
     def _build(self) -> None:
         """All parameters, at random values that depend on the seed alone."""
-        self._check()
+        arguments = self.arguments()
+        check_model(arguments)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            self._make()
+            self._make(arguments)
         self.register_buffer("_fitted", torch.tensor(False))
 
-    def _check(self) -> None:
-        check_structure(
-            self.schema, self.num_layers, self.num_states, self.template, self.shortcut, self.num_edge_types
-        )
-        check_context(self.num_layers, self.covariance, self.context, self.context_variance, self.slopes, self.guard)
-        check_seams(self.schema, self.template, self.aggregation, self.leaves, self.covariance, self.context)
-        chosen_atoms(self.schema, self.atoms)
-        check_training(self.arguments())
-
-    def _make(self) -> None:
-        self.hierarchy = self._make_hierarchy()
-
-    def _make_hierarchy(self) -> Hierarchy:
-        return Hierarchy(
-            self.schema,
-            self.num_layers,
-            self.num_states,
-            self.template,
-            self.shortcut,
-            self.num_edge_types,
-            self.aggregation,
-            chosen_leaves(self.schema, self.leaves),
-            self.covariance,
-            self.context,
-            self.context_variance,
-            self.slopes,
-            self.guard,
-            chosen_atoms(self.schema, self.atoms),
-        )
+    def _make(self, arguments: Mapping[str, Any]) -> None:
+        self.hierarchy = hierarchy_for(arguments)
 
     @property
     def network(self) -> nn.Module:
         """What is trained, checkpointed and saved: all parameters, and nothing else."""
         return self.hierarchy
+
+    @property
+    def goal(self) -> Goal:
+        """What training learns: the entries of vertices."""
+        return Entries(self.hierarchy)
 
     @property
     def answering(self) -> Hierarchy:
@@ -242,6 +222,84 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
         for result in ("history_", "em_history_", "leave_one_out_nll_", "training_scores_"):
             self.__dict__.pop(result, None)
         return self
+
+    # Training.
+
+    def fit(
+        self,
+        graphs: Graphs,
+        y: object = None,
+        *,
+        validation: Graphs | tuple[Graphs, Any] | Judge | None = None,
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+        warm_start: bool = False,
+        keep_scores: bool | Graphs = True,
+        seconds: float = math.inf,
+        **overrides: Any,
+    ) -> Self:
+        """Train on graphs.
+
+        Starts afresh unless `checkpoint` (a file) holds this very run, which it continues, or `warm_start` asks to go
+        on from the present weights: by gradient descent, or by EM where that is all (`start="em"`, `epochs=0`).
+        `overrides` are training arguments of the constructor, for this call only.
+
+        `validation` chooses the best epoch and ends the training early: graphs, or a judge that is called with the
+        model after every epoch and gives its loss, {"validation": …} (see `gspn.models.judging.Judge`). After so many
+        `seconds` the epoch that is under way is the last one.
+
+        A model with targets (`SupervisedGSPN`) takes labels from `y`, or from the graphs where it is not given, and a
+        pair (graphs, y) as `validation`. Without targets `y` is ignored; scikit-learn's pipelines pass it.
+
+        At the end the scores of the training graphs are kept as what is usual, to rank others by; `keep_scores` names
+        other graphs for that, or none (False).
+        """
+        epochs = self.fitting(
+            graphs,
+            y,
+            validation=validation,
+            checkpoint=checkpoint,
+            progress=progress,
+            warm_start=warm_start,
+            keep_scores=keep_scores,
+            seconds=seconds,
+            **overrides,
+        )
+        exhaust(epochs)
+        return self
+
+    def fitting(
+        self,
+        graphs: Graphs,
+        y: object = None,
+        *,
+        validation: Graphs | tuple[Graphs, Any] | Judge | None = None,
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+        warm_start: bool = False,
+        keep_scores: bool | Graphs = True,
+        seconds: float = math.inf,
+        **overrides: Any,
+    ) -> Epochs:
+        """`fit` epoch by epoch, for whoever has other things to do in between: gives the record of each one.
+
+        The arguments are those of `fit`. Between epochs the model has the weights of the last one and can be asked; it
+        must not be changed. When all epochs are taken it is what `fit` would have made of it, bit for bit; when the
+        generator is closed before, it has the best weights so far, as after Ctrl-C.
+        """
+        goal = self.goal
+        settings = settings_for(goal, self.arguments(), overrides)
+        if not isinstance(seconds, Real) or not seconds > 0:
+            raise InputError(f"seconds must be a number above 0, got {seconds!r}")
+        training, held_out = goal.prepare(self._pack(graphs), y), None
+        if validation is not None and (held_out := as_judge(validation)) is None:
+            judging, labels = with_labels(validation)
+            held_out = goal.prepare(self._pack(judging), labels)
+        scored = training if keep_scores is True else None
+        if not isinstance(keep_scores, bool):
+            scored = self._pack(keep_scores)
+        run = TrainingRun(self, goal, settings, training, held_out, scored, checkpoint, warm_start)
+        return train(run, progress, float(seconds))
 
     # From graphs to batches and evaluations: the differentiable way.
 
@@ -276,13 +334,9 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
         """
         self._require_fitted()
         stored = graph if isinstance(graph, StoredGraph) else StoredGraph.open(graph)
-        settings = saving.settings_to_json(self.arguments())
-        identity = {name: settings[name] for name in ("template", "shortcut")}
-        identity["weights"] = digest(self.hierarchy.state_dict())
-        identity |= {name: settings[name] for name in ("leaves", "atoms") if name in settings}
         return evaluate_stored(
             self.hierarchy,
-            identity,
+            saving.settings_to_json(self.arguments()),
             stored,
             Path(folder),
             embeddings=embeddings,
@@ -290,11 +344,6 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
             format=format,
             progress=progress,
         )
-
-    def _pack(self, graphs: Graphs) -> GraphDataset:
-        dataset = pack(graphs, self.schema)
-        check_edge_types(dataset, self.num_edge_types)
-        return dataset
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -346,3 +395,11 @@ class GSPN(Fitting, WhatIfQuestions, Representations, TransformerMixin, BaseEsti
     def save(self, folder: str | Path) -> None:
         """Write `model.safetensors` and `model.json` into a folder; `gspn.load` reads them back."""
         saving.save(self, Path(folder))
+
+
+def hierarchy_for(arguments: Mapping[str, Any]) -> Hierarchy:
+    """An untrained hierarchy, from a model's arguments by name: its own are called the same."""
+    own = {name: arguments[name] for name in signature(Hierarchy).parameters}
+    own["leaves"] = chosen_leaves(own["schema"], own["leaves"])
+    own["atoms"] = chosen_atoms(own["schema"], own["atoms"])
+    return Hierarchy(**own)

@@ -88,7 +88,8 @@ def _stack(folder: Path, description: dict[str, Any]) -> Stack:
     path = folder / "model.json"
     models = [_member(folder, digest) for digest in description["members"]]
     try:
-        stack = Stack(models, description["weights"])
+        # Where it is 1, and in older files, there is none.
+        stack = Stack(models, description["weights"], spread=description["results"].get("spread", 1.0))
     except (InputError, NotFittedError) as error:
         raise CheckpointError(f"{path} describes a stack that cannot be built: {error}") from error
     stack.training_scores_ = _checked_scores(description["results"].get("training_scores"), path)

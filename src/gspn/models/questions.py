@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gspn.arguments import check_choice, check_integer
 from gspn.attributes import Schema
 from gspn.circuits.distributions import Distribution, check_draws
 from gspn.circuits.given import Joint, Roots
@@ -17,8 +18,7 @@ from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.graphs import Graphs as Graphs
 from gspn.hierarchy import Hierarchy
-from gspn.models.arguments import check_choice, check_integer
-from gspn.models.compatibility import check_magnitudes
+from gspn.models.compatibility import check_edge_types, check_magnitudes
 from gspn.queries import missing
 from gspn.queries.chunks import chunk_size
 from gspn.queries.conditional import conditional, conditional_of_one
@@ -36,6 +36,7 @@ class Questions:
     """The questions; what is asked is the model that inherits them, by way of what answers for it."""
 
     schema: Schema
+    num_edge_types: int
     training_scores_: dict[str, list[float]] | None
 
     if TYPE_CHECKING:
@@ -45,7 +46,6 @@ class Questions:
         @property
         def _hierarchies(self) -> Sequence[Hierarchy]: ...
         def _require_fitted(self) -> None: ...
-        def _pack(self, graphs: Graphs) -> GraphDataset: ...
         def _tell_objective(self) -> None: ...
 
     # Likelihoods.
@@ -336,6 +336,11 @@ class Questions:
             else:
                 answers.extend(found[start:end] for start, end in itertools.pairwise(batch.vertex_ptr.tolist()))
         return answers
+
+    def _pack(self, graphs: Graphs) -> GraphDataset:
+        dataset = pack(graphs, self.schema)
+        check_edge_types(dataset, self.num_edge_types)
+        return dataset
 
     def _check_magnitudes(self, dataset: GraphDataset) -> None:
         for hierarchy in self._hierarchies:

@@ -104,7 +104,8 @@ def save_stack(stack: Stack, folder: Path) -> None:
         "model": "Stack",
         "members": members,
         "weights": list(stack.weights),
-        "results": {"training_scores": stack.training_scores_},
+        "results": {"training_scores": stack.training_scores_}
+        | ({} if stack.spread == 1 else {"spread": stack.spread}),
     }
     replace_file(folder / "model.json", json.dumps(whole, indent=1).encode())
     _remove_others(folder, members)

@@ -17,15 +17,12 @@ from torch import Tensor
 from gspn.attributes import Attribute
 from gspn.columns import is_number, shorten
 from gspn.errors import InputError, NotFittedError
-from gspn.graphs import GraphDataset, pack
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.stacked import Stacked, tells_types_apart
 from gspn.models import saving
 from gspn.models.arguments import chosen_atoms
 from gspn.models.changes import WhatIfQuestions
-from gspn.models.compatibility import check_edge_types
 from gspn.models.gspn import GSPN
-from gspn.models.questions import Graphs
 
 _ROUNDING = 1e-6
 """How far the sum of weights may be from 1."""
@@ -56,11 +53,19 @@ class Stack(WhatIfQuestions):
         Fitted models, `GSPN` or `SupervisedGSPN`. They are not copied.
     weights:
         One number a model, at least 0; together 1. None weighs all alike.
+    spread:
+        What the deviations of the models' continuous attributes were multiplied by when they had learned. It changes no
+        answer: whoever lets a model learn on by EM, which forgets it, multiplies anew.
     """
 
-    def __init__(self, models: Sequence[GSPN], weights: Sequence[float] | Tensor | None = None) -> None:
+    def __init__(
+        self, models: Sequence[GSPN], weights: Sequence[float] | Tensor | None = None, *, spread: float = 1.0
+    ) -> None:
         self.models = _checked_models(models)
         self.weights = _checked_weights(weights, len(self.models))
+        if not is_number(spread) or not 0 < spread < math.inf:
+            raise InputError(f"spread must be a positive number, got {shorten(spread)}")
+        self.spread = float(spread)
         self.schema = self.models[0].schema
         # A graph has to suit all models: the strictest decides which edge types it may have.
         strict = [one.num_edge_types for one in self._hierarchies if tells_types_apart(one)]
@@ -91,11 +96,6 @@ class Stack(WhatIfQuestions):
     @property
     def _hierarchies(self) -> Sequence[Hierarchy]:
         return tuple(model.hierarchy for model in self.models)
-
-    def _pack(self, graphs: Graphs) -> GraphDataset:
-        dataset = pack(graphs, self.schema)
-        check_edge_types(dataset, self.num_edge_types)
-        return dataset
 
     def _require_fitted(self) -> None:
         for number, model in enumerate(self.models):

@@ -4,48 +4,36 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self, TypeVar, overload
 
-import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gspn.attributes import Binary, Categorical, FloatArray, Schema
-from gspn.circuits.distributions import CategoricalDistribution, Distribution
+from gspn.circuits.distributions import Distribution
 from gspn.circuits.leaves.contract import as_mapping
 from gspn.circuits.structure import Unit
 from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph
 from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
 from gspn.hierarchy.label_readout import LabelNetwork, LabelReadout
-from gspn.hierarchy.objectives import Objective, evidence_objective, supervised_objective
-from gspn.models.arguments import TRAINING, check_choice, check_labels_argument, check_readout, check_real
-from gspn.models.compatibility import check_magnitudes, check_values
-from gspn.models.gspn import GSPN, Graphs
-from gspn.models.labels import labels_of_graphs, name_target
-from gspn.models.labels_as_evidence import LabelsAsEvidence
-from gspn.queries.chunks import chunk_size
-from gspn.scores import score
-from gspn.targets import (
-    Target,
-    all_binary,
-    class_values,
-    decode_predictions,
-    target_schema,
-)
-from gspn.training import Processes, Validate
+from gspn.models.arguments import check_supervised
+from gspn.models.compatibility import check_magnitudes
+from gspn.models.goals import Labels, Targets, check_reach, log_prob, predictions, probabilities, score_of
+from gspn.models.gspn import GSPN, Graphs, hierarchy_for
+from gspn.models.label_learning import LabelFit
+from gspn.targets import Target, all_binary, class_values, decode_predictions, target_schema
 
 Predicted = TypeVar("Predicted")
 """Something with a row a graph, or a row a vertex"""
 
 
-class SupervisedGSPN(LabelsAsEvidence, GSPN):
+class SupervisedGSPN(GSPN):
     """Graph-Induced Sum-Product Network that predicts targets of graphs, or of vertices.
 
     Everything a GSPN can be asked about vertices can be asked here too; it is meaningful as far as `likelihood_weight`
-    made the vertices part of the training.
+    made the vertices part of the training. That is why it is a `GSPN`: stacks, commands and features of graphs take
+    either. What it learns, and a readout on top of the hierarchy, are parts of its own.
 
     Arguments that are not listed here are as for `GSPN`; `objective` is the vertices'.
 
@@ -80,7 +68,8 @@ class SupervisedGSPN(LabelsAsEvidence, GSPN):
 
     supervised: Any
     """A `SupervisedHierarchy`, or a `LabelNetwork` where labels are evidence"""
-    _training_arguments = (*TRAINING, "likelihood_weight", "monitor")
+    label_outcome_: LabelFit
+    """How the label's leaf was learned, where labels are evidence"""
 
     def __init__(
         self,
@@ -163,22 +152,17 @@ class SupervisedGSPN(LabelsAsEvidence, GSPN):
             atoms,
         )
 
-    def _check(self) -> None:
-        super()._check()
-        check_readout(self.target, self.num_graph_states, self.pooling, self.target_level, self.head)
-        check_labels_argument(self.labels, self.target, self.target_level, self.head, self.hidden, self.class_weight)
-        _check_settings(self.arguments())
-
-    def _make(self) -> None:
-        hierarchy = self._make_hierarchy()
-        levels = (self.num_layers, hierarchy.template.num_sum_units, self.num_states)
-        targets = target_schema(self.target)
+    def _make(self, arguments: Mapping[str, Any]) -> None:
+        check_supervised(arguments)
+        hierarchy, targets = hierarchy_for(arguments), target_schema(self.target)
+        sums = hierarchy.template.num_sum_units
         if self.labels == "evidence":
-            states = hierarchy.template.num_sum_units * self.num_states
-            self.supervised = LabelNetwork(hierarchy, LabelReadout(self.schema, targets, states, self.hidden))
-            return
-        readout = Readout(targets, levels, self.num_graph_states, self.pooling, self.target_level, self.head)
-        self.supervised = SupervisedHierarchy(hierarchy, readout)
+            readout = LabelReadout(self.schema, targets, sums * self.num_states, self.hidden)
+            self.supervised = LabelNetwork(hierarchy, readout)
+        else:
+            levels = (self.num_layers, sums, self.num_states)
+            circuit = Readout(targets, levels, self.num_graph_states, self.pooling, self.target_level, self.head)
+            self.supervised = SupervisedHierarchy(hierarchy, circuit)
 
     @property
     def network(self) -> nn.Module:
@@ -191,87 +175,17 @@ class SupervisedGSPN(LabelsAsEvidence, GSPN):
         return found
 
     @property
-    def readout(self) -> Any:
-        """A `Readout`, or a `LabelReadout` where labels are evidence."""
-        return self.supervised.readout
+    def readout(self) -> Readout | LabelReadout:
+        """The latter where labels are evidence."""
+        found: Readout | LabelReadout = self.supervised.readout
+        return found
 
-    # Training.
-
-    def _settings(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
-        settings = super()._settings(overrides)
-        _check_settings(settings)
-        if self.labels == "evidence" and settings["likelihood_weight"] == 0:
-            settings["epochs"] = 0  # the vertices stay where they start, and the label's leaf is learned by itself
-        return settings
-
-    def _prepare(self, graphs: Graphs, y: Any) -> GraphDataset:
-        """Checked graphs with checked labels [rows, T]: those given, or those that the graphs carry."""
-        dataset = self._pack(graphs)
-        labels = self._labels(dataset, y)
-        if np.isnan(labels).all():
-            raise InputError(
-                f"no graph has a label of {name_target(self.target)}; there is nothing to learn or judge from"
-            )
-        dataset = self._once_each(dataset)
+    @property
+    def goal(self) -> Targets | Labels:
+        """What training learns: the targets, or labels from others' labels."""
         if self.labels == "evidence":
-            # Beside what is true, what is evidence: the labels that the graphs carry, for whoever asks does not know y.
-            known = labels if y is None else self._known(dataset)
-            labels = np.concatenate([labels, known], axis=1)
-        return dataset.with_targets(torch.from_numpy(labels), self.target_level)
-
-    def _labels(self, dataset: GraphDataset, y: Any) -> FloatArray:
-        """[rows, T] encoded labels, one row a graph (or vertex) of the dataset."""
-        return labels_of_graphs(dataset, y, self.target, self.target_level)
-
-    def _objective(self, settings: Mapping[str, Any]) -> Objective:
-        names = ("mask_rate", "seed", "likelihood_weight")
-        if isinstance(self.supervised, LabelNetwork):
-            return evidence_objective(self.supervised, settings["objective"], *(settings[name] for name in names))
-        return supervised_objective(self.supervised, settings["objective"], *(settings[name] for name in names))
-
-    def _judge(
-        self, objective: Objective, validation: GraphDataset, processes: Processes, settings: Mapping[str, Any]
-    ) -> Validate:
-        """−log P per labelled graph, and the score where there is one; every process judges alike."""
-        labels = self._truth(validation)
-        self._check_reach(labels)
-        if self.labels == "evidence":
-            validation = self._with_evidence(validation)
-        labelled = int((~np.isnan(labels).all(1)).sum())
-        try:
-            score(self.target, labels, labels, labels)
-            has_score = True
-        except InputError:
-            if settings["monitor"] == "score":
-                raise
-            has_score = False
-
-        def judge() -> dict[str, float]:
-            log_prior = self._log_prior(validation)
-            with torch.no_grad():
-                log_prob = self.readout.log_prob(log_prior, torch.from_numpy(labels).to(log_prior.device))
-            found = {"validation": -log_prob.double().sum().item() / labelled}
-            return found | ({"score": self._score(log_prior, labels)} if has_score else {})
-
-        return judge
-
-    def _start_targets(self, training: GraphDataset, generator: torch.Generator) -> None:
-        if isinstance(self.readout, Readout):
-            self.readout.initialise(torch.from_numpy(self._labels(training, None)), generator)
-
-    def _set_units(self, training: GraphDataset) -> None:
-        super()._set_units(training)
-        self.readout.set_units(torch.from_numpy(self._truth(training)))
-
-    def _final_results(self, validation: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, float]:
-        # Where the vertices were not part of the training, their likelihood says nothing.
-        return super()._final_results(validation, settings) if settings["likelihood_weight"] > 0 else {}
-
-    def _scores_to_keep(self, usual: GraphDataset | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return super()._scores_to_keep(usual, settings) if settings["likelihood_weight"] > 0 else {}
-
-    def _monitored(self, settings: Mapping[str, Any]) -> str:
-        return str(settings["monitor"])
+            return Labels(self.supervised, self.target, self.class_weight)
+        return Targets(self.supervised, self.target)
 
     # Predictions. Of several graphs: one row a graph, or a list where the targets are those of vertices. A type checker
     # cannot know which; `| Any` spares people to say it.
@@ -289,7 +203,7 @@ class SupervisedGSPN(LabelsAsEvidence, GSPN):
         [G] for one target, [G, T] for several. Targets of vertices: [N] for one graph, a list for a sequence.
         """
         dataset, log_prior = self._read(graphs)
-        return self._rows(graphs, dataset, decode_predictions(self.target, self._predictions(log_prior)))
+        return self._rows(graphs, dataset, decode_predictions(self.target, predictions(self.readout, log_prior)))
 
     @overload
     def predict_proba(self, graphs: SeveralGraphs) -> FloatArray | Any: ...
@@ -300,7 +214,7 @@ class SupervisedGSPN(LabelsAsEvidence, GSPN):
         if not isinstance(self.target, Binary | Categorical) and not all_binary(self.target):
             raise InputError("predict_proba is for a categorical or binary target, or several binary; try predictive")
         dataset, log_prior = self._read(graphs)
-        return self._rows(graphs, dataset, self._probabilities(log_prior))
+        return self._rows(graphs, dataset, probabilities(self.readout, self.target, log_prior))
 
     @overload
     def predictive(
@@ -327,68 +241,29 @@ class SupervisedGSPN(LabelsAsEvidence, GSPN):
     def log_prob(self, graphs: Graphs, y: Any = None) -> Tensor | list[Tensor]:
         """[G] log P(observed targets | graph) of `y` or of the graphs' own labels; 0 where none is observed."""
         dataset, log_prior = self._read(graphs)
-        labels = self._labels(dataset, y)
-        self._check_reach(labels)
-        with torch.no_grad():
-            log_prob = self.readout.log_prob(log_prior, torch.from_numpy(labels).to(log_prior.device))
-        return self._rows(graphs, dataset, log_prob)
+        labels = self.goal.labels(dataset, y)
+        check_reach(self.readout, labels)
+        return self._rows(graphs, dataset, log_prob(self.readout, log_prior, labels))
 
     def score(self, graphs: Graphs, y: Any = None) -> float:
         """Accuracy, R² or (several binary targets) mean average precision on the rows that have labels."""
         dataset, log_prior = self._read(graphs)
-        return self._score(log_prior, self._labels(dataset, y))
+        return score_of(self.readout, self.target, log_prior, self.goal.labels(dataset, y))
 
     def collate(self, graphs: Graphs) -> Batch:
         """All graphs as one batch, checked with the labels that they carry, on the model's device."""
         dataset = self._pack(graphs)
         if dataset.y is not None:
-            self._labels(dataset, None)
+            self.goal.labels(dataset, None)
         return super().collate(dataset)
 
-    def _check_reach(self, labels: FloatArray) -> None:
-        """Continuous labels must lie as near to the training labels' mean as attributes must to theirs."""
-        for column, family in enumerate(self.readout.families):
-            values = torch.from_numpy(labels[:, column : column + 1])
-            check_values(family, values, lambda row, name: f"y, row {row}, target '{name}'", "labels")
-
     def _read(self, graphs: Graphs) -> tuple[GraphDataset, Tensor]:
+        """Graphs as they are asked, and what the readout's answers depend on."""
         self._require_fitted()
-        dataset = self._pack(graphs)
+        dataset, goal = self._pack(graphs), self.goal
         check_magnitudes(self.hierarchy, dataset)
-        if self.labels == "evidence":
-            known = self._known(dataset)
-            self._check_reach(known)
-            dataset = self._once_each(dataset).with_targets(torch.from_numpy(known), "vertex")
-        return dataset, self._log_prior(dataset)
-
-    @torch.no_grad()
-    def _log_prior(self, dataset: GraphDataset) -> Tensor:
-        """[rows, C_g] of all graphs (or vertices), in chunks; labels have no say in it, whatever they are.
-
-        Where they are evidence: [rows, W + 1], what a vertex's own label depends on.
-        """
-        if isinstance(self.supervised, LabelNetwork):
-            return torch.cat([self.supervised.told(batch) for batch in dataset.chunks(chunk_size(self.hierarchy))])
-        chunks = replace(dataset, y=None, target_level=None).chunks(chunk_size(self.hierarchy))
-        return torch.cat([self.supervised(batch).readout_log_prior for batch in chunks])
-
-    def _predictions(self, log_prior: Tensor) -> FloatArray:
-        """[rows, T] codes of the likeliest values, or means."""
-        found = self.readout.predictive(log_prior)
-        columns = [one.mode.double() if isinstance(one, CategoricalDistribution) else one.mean for one in found]
-        return np.column_stack([column.detach().cpu().numpy() for column in columns])
-
-    def _probabilities(self, log_prior: Tensor) -> FloatArray:
-        tables = [
-            one.probs.detach().cpu().numpy()
-            for one in self.readout.predictive(log_prior)
-            if isinstance(one, CategoricalDistribution)
-        ]
-        return np.column_stack([table[:, 1] for table in tables]) if all_binary(self.target) else tables[0]
-
-    def _score(self, log_prior: Tensor, labels: FloatArray) -> float:
-        probabilities = self._probabilities(log_prior) if all_binary(self.target) else None
-        return score(self.target, labels, self._predictions(log_prior), probabilities)
+        dataset = goal.asked(dataset)
+        return dataset, goal.log_prior(dataset)
 
     def _rows(self, graphs: Graphs, dataset: GraphDataset, rows: Predicted) -> Predicted | list[Predicted]:
         """One row a graph as they are; one row a vertex by graph, for a sequence of graphs."""
@@ -438,8 +313,3 @@ class SupervisedGSPN(LabelsAsEvidence, GSPN):
         except BaseException:
             self.network.load_state_dict(before)
             raise
-
-
-def _check_settings(settings: Mapping[str, Any]) -> None:
-    check_real("likelihood_weight", settings["likelihood_weight"], 0.0, float("inf"))
-    check_choice("monitor", settings["monitor"], ("loss", "score"))

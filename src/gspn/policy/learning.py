@@ -10,12 +10,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+from gspn.arguments import check_integer
 from gspn.graphs import GraphDataset
 from gspn.graphs.splits import holdout
-from gspn.models.arguments import check_integer
 from gspn.models.growing import growing
 from gspn.models.gspn import GSPN
-from gspn.models.supervised import SupervisedGSPN
 from gspn.policy.held_out import SHARE, HeldOutEntries, held_out_mask, within_reach
 from gspn.training import Epochs, exhaust
 
@@ -88,7 +87,7 @@ def fitting(
     end, of all that was learned from: where entries are held out, of the dataset with these entries.
     """
     training, held_out = hold_out(model, dataset)
-    has_levels_to_grow = model.num_layers > 1 and not isinstance(model, SupervisedGSPN)
+    has_levels_to_grow = model.num_layers > 1 and model.goal.kind == "entries"
     learn = growing if grow and has_levels_to_grow else _from_scratch
     return learn(
         model,
@@ -107,14 +106,15 @@ def hold_out(model: GSPN, dataset: GraphDataset) -> tuple[GraphDataset, GraphDat
     A model with targets is judged by these, so it has no entries held out; where labels are evidence it holds out some
     of them itself.
     """
-    if isinstance(model, SupervisedGSPN) and model.labels == "evidence":
+    learns = model.goal.kind
+    if learns == "labels":
         return dataset, None
     if len(dataset) >= _GRAPHS_FROM:
         fold = holdout(len(dataset), test=0.0, validation=SHARE, seed=model.seed)
         training, validation = dataset[fold.train], dataset[fold.validation]
-        if isinstance(model, SupervisedGSPN) or within_reach(training.entries(), validation.entries()).all():
+        if learns == "targets" or within_reach(training.entries(), validation.entries()).all():
             return training, validation
-    if isinstance(model, SupervisedGSPN) or int((~dataset.entries().isnan()).sum()) < _ENTRIES_FROM:
+    if learns == "targets" or int((~dataset.entries().isnan()).sum()) < _ENTRIES_FROM:
         return dataset, None
     if not held_out_mask(dataset, model.seed, SHARE).any():
         return dataset, None

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from gspn.arguments import check_choice, check_integer
 from gspn.circuits.mixing_weights import weights_maximising
 from gspn.errors import GSPNError
 from gspn.graphs import GraphDataset
 from gspn.graphs.missing import with_missing
 from gspn.graphs.region import sample_region
-from gspn.models.arguments import check_choice, check_integer
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.policy.ahead import Work
@@ -344,7 +344,8 @@ class Contest:
         of = dict(zip(chosen, weights.tolist(), strict=True))
         tried = [Tried(one, -float(self.scores[n].mean()), of.get(n, 0.0)) for n, one in enumerate(self.candidates)]
         tried += [Tried(one, float("nan"), error=error) for one, error in self.failed.items()]
-        return Selection(Stack(models, weights.tolist()), tuple(tried), loss, len(self.scores[0]), spread)
+        stack = Stack(models, weights.tolist(), spread=spread)
+        return Selection(stack, tuple(tried), loss, len(self.scores[0]), spread)
 
     def _spread(self, chosen: Sequence[int], weights: Tensor) -> tuple[float, float]:
         """What to multiply deviations by, all alike so that slopes stay what they are, and the loss with it.

@@ -9,32 +9,36 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 
+from gspn.arguments import check_choice, check_integer, check_real
 from gspn.attributes import Attribute, Binary, Categorical, FloatArray, Schema
 from gspn.columns import shorten
-from gspn.errors import GSPNError, InputError, NotFittedError
-from gspn.models.arguments import check_choice, check_integer, check_real
+from gspn.errors import InputError, NotFittedError
+from gspn.files import digest
 from gspn.predictors import saving
-from gspn.predictors.checkpoints import HeadCheckpoint, digest_data
 from gspn.predictors.embeddings import Embeddings, read_embeddings
-from gspn.predictors.heads import Head, HeadStack, Weights
+from gspn.predictors.heads import INPUTS, Head, HeadStack, Weights, split_inputs, starting_weights
 from gspn.predictors.outputs import Outputs, outputs_for
-from gspn.predictors.runs import HeadRun, LabelledEmbeddings
-from gspn.predictors.training import train
+from gspn.predictors.training import LabelledEmbeddings, Lesson, Member, train_alone, train_together
 from gspn.targets import Target, class_values, decode_predictions, encode_labels, target_schema
-from gspn.training import Checkpoint
+from gspn.training import Checkpoint, Progress, Settings
 
 _log = logging.getLogger(__name__)
+
+_SECONDS_BETWEEN = 1.0
+"""Of training, between two writings of a checkpoint: epochs of a head may take milliseconds."""
 
 
 class DeepSets(BaseEstimator):
     """A network on sets of vertex embeddings: vertex layer, pooling, graph layer, output.
 
     It takes what `GSPN.embed` gives for a list of graphs: one [N, D] tensor (or numpy array) a graph. It computes in
-    float32, or in float64 if the training embeddings are float64. The embeddings are not standardised.
+    float32, or in float64 if the training embeddings are float64. Every column of the embeddings is standardised by its
+    mean and deviation over all training vertices.
 
     Parameters
     ----------
@@ -70,7 +74,7 @@ class DeepSets(BaseEstimator):
         One dict an epoch: epoch, train, and with validation graphs validation and score; seconds. Of several binary
         targets the score (mean average precision) is only there where it is monitored: it takes longer than training.
     weights_:
-        The learned tensors by name.
+        The learned tensors by name, and with them `input.mean` and `input.deviation` of the training embeddings.
     classes_:
         The values of a single categorical or binary target, by code, which is the order of `predict_proba`.
         Scikit-learn's own metrics of probabilities take categories for sorted.
@@ -149,10 +153,17 @@ class DeepSets(BaseEstimator):
         they are called. Starts afresh unless `checkpoint` (a file) holds this very run, which it continues; larger
         `epochs` go on. Ctrl-C after some epochs leaves the best weights so far in the estimator.
         """
-        (run,) = _train([self], embeddings, y, validation, progress, order_seed, checkpoint)
-        if run.diverged:
-            epoch = run.history[-1]["epoch"]
-            raise GSPNError(f"the loss or the weights became no number in epoch {epoch}; try a smaller lr")
+        fitting = _Fitting([self], embeddings, y, validation, order_seed)
+        (head,), (settings,), done = fitting.heads(), fitting.settings(), Progress()
+        kept = None if checkpoint is None else Checkpoint.at(checkpoint, fitting.identity, _SECONDS_BETWEEN)
+        whole = False
+        try:
+            train_alone(head, settings, fitting.lesson, done, kept, progress)
+            whole = True
+        finally:
+            # Also on Ctrl-C: what whole epochs have taught is not lost. Before that, a head is what it was.
+            if whole or done.epoch:
+                fitting.keep(self, head.weights(), done)
         return self
 
     @classmethod
@@ -171,19 +182,25 @@ class DeepSets(BaseEstimator):
 
         A configuration is a mapping of constructor arguments, to which `shared` adds those that are the same for all,
         or a DeepSets, which is fitted where it is. All must agree in target and batch_size. A head whose loss becomes
-        no number stops with its best weights so far, or as it was if there are none, and a warning is logged. `seconds`
-        in the histories are those of all heads together.
+        non-finite stops with its best weights so far, or as it was if there are none, and a warning is logged.
+        `seconds` in the histories are those of all heads together.
         """
         heads = _heads(cls, configurations, shared)
-        runs = _train(heads, embeddings, y, validation, progress, order_seed)
-        for number, run in enumerate(runs):
-            if run.diverged:
-                kept = "as it was" if run.weights is None else "with its best weights so far"
+        fitting = _Fitting(heads, embeddings, y, validation, order_seed)
+        members = [Member(*own) for own in zip(fitting.heads(), fitting.settings(), strict=True)]
+        try:
+            train_together(members, fitting.lesson, progress)
+        finally:
+            for head, member in zip(heads, members, strict=True):
+                if member.best is not None:
+                    fitting.keep(head, member.best, member.progress)
+        for number, member in enumerate(members):
+            if member.diverged:
                 _log.warning(
-                    "configuration %d: the loss became no number in epoch %d; it is left %s",
+                    "configuration %d: the loss became non-finite in epoch %d; it is left %s",
                     number,
-                    len(run.history) - 1,
-                    kept,
+                    len(member.progress.history) - 1,
+                    "as it was" if member.best is None else "with its best weights so far",
                 )
         return heads
 
@@ -211,9 +228,10 @@ class DeepSets(BaseEstimator):
     def outputs(self, embeddings: Embeddings) -> FloatArray:
         """[G, O] what the head computes; `outputs_` says what it means."""
         self._learned()
-        weight = self.weights_["vertex.weight"]
-        rows = read_embeddings(embeddings, width=weight.shape[1], dtype=weight.dtype)
-        found: FloatArray = HeadStack([Head(self.weights_, self.pooling_)]).outputs(rows)[0].double().numpy()
+        mean, deviation, weights = split_inputs(self.weights_)
+        rows = read_embeddings(embeddings, width=len(mean), dtype=mean.dtype)
+        rows.standardise(mean, deviation)
+        found: FloatArray = HeadStack([Head(weights, self.pooling_)]).outputs(rows)[0].double().numpy()
         return found
 
     def _learned(self) -> Outputs:
@@ -224,7 +242,7 @@ class DeepSets(BaseEstimator):
     def _keep(self, weights: Weights, pooling: str, outputs: Outputs, history: list[dict[str, Any]]) -> None:
         """Take over what has been learned."""
         self.weights_, self.pooling_, self.outputs_, self.history_ = weights, pooling, outputs, history
-        self.n_features_in_ = weights["vertex.weight"].shape[1]
+        self.n_features_in_ = len(weights["input.mean"])
         self.__dict__.pop("classes_", None)
         if isinstance(outputs.target, Categorical | Binary):
             self.classes_ = class_values(outputs.target)
@@ -290,71 +308,73 @@ def _heads(cls: type[DeepSets], configurations: Any, shared: Mapping[str, Any]) 
     return heads
 
 
-def _train(
-    heads: Sequence[DeepSets],
-    embeddings: Embeddings,
-    y: Any,
-    validation: tuple[Embeddings, Any] | None,
-    progress: bool,
-    order_seed: int,
-    checkpoint: str | Path | None = None,
-) -> list[HeadRun]:
-    """Train the heads together and put into each what it has learned, also when training is interrupted."""
-    for head in heads:
-        head._check()
-    check_integer("order_seed", order_seed, 0, 2**63 - 1)
-    target, batch_size = heads[0].target, int(heads[0].batch_size)
-    rows = read_embeddings(embeddings)
-    labels = encode_labels(target, y, len(rows))
-    outputs = outputs_for(target, labels)
-    held_out = None if validation is None else _held_out(validation, target, rows.width, rows.values.dtype)
-    runs = [
-        HeadRun(
-            int(head.hidden),
-            head.pooling,
-            int(head.epochs),
-            float(head.lr),
-            float(head.weight_decay),
-            int(head.patience),
-            head.monitor,
-            int(head.seed),
-        )
-        for head in heads
-    ]
-    training, keeper = LabelledEmbeddings(rows, labels), None
-    if checkpoint is not None:
-        keeper = HeadCheckpoint(Checkpoint.at(checkpoint, _identity(heads[0], training, held_out, int(order_seed))))
-    try:
-        train(
-            runs,
-            outputs,
-            training,
-            held_out,
-            batch_size=batch_size,
-            order_seed=int(order_seed),
-            show_progress=progress,
-            keeper=keeper,
-        )
-    finally:
-        # Also on Ctrl-C: what whole epochs have taught is not lost. Before that, a head is what it was.
-        for head, run in zip(heads, runs, strict=True):
-            if run.weights is not None:
-                head._keep(run.weights, run.pooling, outputs, run.history)
-    return runs
+class _Fitting:
+    """Checked arguments of one call: what is learned from, and the heads that are to learn from it."""
 
+    def __init__(
+        self,
+        estimators: Sequence[DeepSets],
+        embeddings: Embeddings,
+        y: Any,
+        validation: tuple[Embeddings, Any] | None,
+        order_seed: int,
+    ) -> None:
+        for estimator in estimators:
+            estimator._check()
+        check_integer("order_seed", order_seed, 0, 2**63 - 1)
+        self._estimators, self._order_seed, target = estimators, int(order_seed), estimators[0].target
+        rows = read_embeddings(embeddings)
+        labels = encode_labels(target, y, len(rows))
+        self._outputs = outputs_for(target, labels)
+        training = LabelledEmbeddings(rows, torch.from_numpy(labels))
+        held_out = None if validation is None else _held_out(validation, target, rows.width, rows.values.dtype)
+        self.mean, self.deviation = rows.units()
+        for labelled in (training, held_out):
+            if labelled is not None:
+                labelled.rows.standardise(self.mean, self.deviation)
+        self.lesson = Lesson(self._outputs, training, held_out, [estimator.monitor for estimator in estimators])
 
-def _identity(
-    head: DeepSets, training: LabelledEmbeddings, validation: LabelledEmbeddings | None, order_seed: int
-) -> dict[str, Any]:
-    """What makes a run that run: everything but `epochs`, which may grow."""
-    identity = saving.settings_to_json(head)
-    del identity["epochs"]
-    return identity | {
-        "model": "DeepSets",
-        "order_seed": order_seed,
-        "training data": digest_data(training),
-        "validation data": None if validation is None else digest_data(validation),
-    }
+    def heads(self) -> list[Head]:
+        """With their starting weights."""
+        rows, outputs = self.lesson.training.rows, int(self._outputs.ends[-1])
+        return [
+            Head(starting_weights(rows.width, int(e.hidden), outputs, int(e.seed), rows.values.dtype), e.pooling)
+            for e in self._estimators
+        ]
+
+    def settings(self) -> list[Settings]:
+        return [
+            Settings(
+                epochs=int(e.epochs),
+                batch_size=int(e.batch_size),
+                lr=float(e.lr),
+                weight_decay=float(e.weight_decay),
+                clip=None,
+                patience=int(e.patience),
+                seed=self._order_seed,
+                monitor=e.monitor,
+            )
+            for e in self._estimators
+        ]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes the run of a single head that run: everything but `epochs`, which may grow."""
+        (head,), lesson = self._estimators, self.lesson
+        identity = saving.settings_to_json(head)
+        del identity["epochs"]
+        return identity | {
+            "model": "DeepSets",
+            "order_seed": self._order_seed,
+            "input units": digest(dict(zip(INPUTS, (self.mean, self.deviation), strict=True))),
+            "training data": lesson.training.digest(),
+            "validation data": None if lesson.validation is None else lesson.validation.digest(),
+        }
+
+    def keep(self, estimator: DeepSets, weights: Weights, progress: Progress) -> None:
+        """Put into an estimator what its head has learned."""
+        inputs = dict(zip(INPUTS, (self.mean, self.deviation), strict=True))
+        estimator._keep(inputs | weights, estimator.pooling, self._outputs, progress.history)
 
 
 def _held_out(validation: Any, target: Target, width: int, dtype: Any) -> LabelledEmbeddings:
@@ -367,4 +387,4 @@ def _held_out(validation: Any, target: Target, width: int, dtype: Any) -> Labell
         raise InputError(f"validation: {error}") from error
     if np.isnan(labels).all():
         raise InputError("validation: all labels are missing, so there is nothing to stop by; leave validation out")
-    return LabelledEmbeddings(rows, labels)
+    return LabelledEmbeddings(rows, torch.from_numpy(labels))

@@ -1,7 +1,7 @@
 """Embeddings as people have them, one [N, D] matrix a graph, as one matrix over the vertices of all graphs.
 
-Here belongs what is refused (other shapes, other widths, infinite numbers) and in which precision the rest is kept.
-Labels are read by `gspn.targets`.
+Here belongs what is refused (other shapes, other widths, infinite numbers), in which precision the rest is kept, and
+how columns are standardised. Labels are read by `gspn.targets`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gspn.columns import shorten, tensor_to_array
+from gspn.compiling import compiled
 from gspn.errors import InputError
+
+Integers: TypeAlias = NDArray[np.int64]
 
 Embeddings: TypeAlias = Sequence[Tensor] | Sequence[NDArray[Any]]
 
@@ -37,14 +40,35 @@ class PackedEmbeddings:
     def width(self) -> int:
         return self.values.shape[1]
 
-    def chunks(self, vertices: int) -> Iterator[tuple[int, int]]:
-        """First and last + 1 of consecutive graphs that together have at most so many vertices (or are one graph)."""
+    def batch(self, graph_ids: Tensor) -> PackedEmbeddings:
+        """The chosen graphs, copied by compiled code: with small heads, every operation of torch counts."""
+        chosen, ptr = graph_ids.numpy(), self.ptr.numpy()
+        own_ptr = np.empty(len(chosen) + 1, dtype=np.int64)
+        own_values = self.values.new_empty(_measure(chosen, ptr, own_ptr), self.width)
+        _copy(chosen, ptr, self.values.numpy(), own_values.numpy())
+        return PackedEmbeddings(own_values, torch.from_numpy(own_ptr))
+
+    def chunks(self, vertices: int) -> Iterator[PackedEmbeddings]:
+        """Consecutive graphs that together have at most so many vertices (or are one graph)."""
         ptr, start = self.ptr.numpy(), 0
         while start < len(self):
             end = int(np.searchsorted(ptr, ptr[start] + vertices, side="right")) - 1
             end = min(max(end, start + 1), len(self))
-            yield start, end
+            yield PackedEmbeddings(self.values[ptr[start] : ptr[end]], self.ptr[start : end + 1] - self.ptr[start])
             start = end
+
+    def units(self) -> tuple[Tensor, Tensor]:
+        """[D] mean and deviation of every column; a column whose values differ by rounding only has deviation 1."""
+        if not len(self.values):
+            return self.values.new_zeros(self.width), self.values.new_ones(self.width)
+        # In one pass, which torch adds up in double precision.
+        deviation, mean = torch.std_mean(self.values, dim=0, correction=0)
+        rounding = torch.finfo(deviation.dtype).eps * mean.abs()
+        return mean, deviation.where(deviation.isfinite() & (deviation > rounding), 1.0)
+
+    def standardise(self, mean: Tensor, deviation: Tensor) -> None:
+        """Bring the values to these units, in place: they are a copy, and may be most of what is in memory."""
+        self.values.sub_(mean).div_(deviation)
 
 
 def read_embeddings(
@@ -110,3 +134,25 @@ def _refuse_non_finite(rows: PackedEmbeddings, name: str) -> None:
             f"{name}, graph {graph}, vertex {row - int(rows.ptr[graph])}, column {column}: "
             f"{float(rows.values[row, column])} is no finite number"
         )
+
+
+@compiled
+def _measure(chosen: Integers, ptr: Integers, own_ptr: Integers) -> int:
+    """Fill the pointer [len(chosen) + 1] of a batch; gives its number of vertices."""
+    own_ptr[0] = 0
+    for i in range(len(chosen)):
+        own_ptr[i + 1] = own_ptr[i] + ptr[chosen[i] + 1] - ptr[chosen[i]]
+    return own_ptr[-1]  # type: ignore[no-any-return]
+
+
+@compiled
+def _copy(chosen: Integers, ptr: Integers, values: NDArray[Any], own_values: NDArray[Any]) -> None:
+    """The rows of the chosen graphs, one below the other."""
+    end = 0
+    for i in range(len(chosen)):
+        old = values[ptr[chosen[i]] : ptr[chosen[i] + 1]]
+        start, end = end, end + len(old)
+        # Flat, so that the compiler uses vector instructions.
+        flat, own = old.ravel(), own_values[start:end].ravel()
+        for k in range(len(flat)):
+            own[k] = flat[k]

@@ -11,19 +11,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical, Continuous, FloatArray
-from gspn.compiling import compiled
 from gspn.errors import InputError
 from gspn.scores import score
 from gspn.targets import Target, all_binary, target_schema
 
-_CATEGORICAL, _BINARY, _CONTINUOUS, _COUNT = range(4)
-_NUMBER_OF_KIND = {"categorical": _CATEGORICAL, "binary": _BINARY, "continuous": _CONTINUOUS, "count": _COUNT}
+_NO_CODE = -100
+"""What torch's cross entropy is told where a label is missing."""
 
 
 @dataclass(frozen=True)
@@ -38,37 +39,56 @@ class Outputs:
     @cached_property
     def ends(self) -> NDArray[np.int64]:
         """[T] where every target's outputs end."""
-        sizes = [len(a.categories) if isinstance(a, Categorical) else 1 for a in target_schema(self.target)]
-        return np.cumsum(sizes, dtype=np.int64)
+        return np.cumsum(self._sizes, dtype=np.int64)
 
     @cached_property
-    def kinds(self) -> NDArray[np.int64]:
-        """[T] the targets' kinds as the compiled loss numbers them."""
-        return np.array([_NUMBER_OF_KIND[attribute.kind] for attribute in target_schema(self.target)])
+    def _sizes(self) -> list[int]:
+        return [len(a.categories) if isinstance(a, Categorical) else 1 for a in target_schema(self.target)]
 
-    def standardise(self, labels: FloatArray) -> FloatArray:
-        """Labels [n, T] as the loss takes them: continuous ones in their units."""
-        continuous = self.kinds == _CONTINUOUS
-        return np.where(continuous, (labels - self.units[:, 0]) / self.units[:, 1], labels)
+    @cached_property
+    def _columns_of_kind(self) -> dict[str, list[int]]:
+        """The targets by kind: those of one kind have one loss."""
+        columns: dict[str, list[int]] = {}
+        for t, attribute in enumerate(target_schema(self.target)):
+            columns.setdefault(attribute.kind, []).append(t)
+        return columns
 
-    def losses(self, outputs: NDArray[Any], labels: FloatArray, gradients: NDArray[Any], weight: float) -> FloatArray:
-        """[heads] sums of the losses of all labelled entries, from outputs [heads, n, O] and standardised labels.
-
-        `gradients` becomes their derivative in the outputs, times `weight`.
-        """
-        return _losses(outputs, labels, self.kinds, self.ends, self.units[:, 0], gradients, weight)
+    def losses(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """[heads] sums of the losses of all labelled entries, from outputs [heads, n, O] and encoded labels [n, T]."""
+        outputs, totals = outputs.double(), []
+        parts = outputs.split(self._sizes, dim=2) if len(self._sizes) > 1 else (outputs,)
+        for kind, columns in self._columns_of_kind.items():
+            if kind == "categorical":
+                for t in columns:
+                    codes = labels[:, t].nan_to_num(_NO_CODE).long().expand(len(outputs), -1)
+                    losses = F.cross_entropy(parts[t].mT, codes, reduction="none", ignore_index=_NO_CODE)
+                    totals.append(losses.sum(1))
+                continue
+            own = parts[columns[0]] if len(columns) == 1 else torch.cat([parts[t] for t in columns], dim=2)
+            y, known = labels[:, columns], ~labels[:, columns].isnan()
+            # Filled on both sides, a missing label has a finite loss, which is left out together with its gradient.
+            own, y = own.where(known, 0.0), y.where(known, 0.0)
+            centre, scale = torch.from_numpy(self.units[columns]).unbind(1)
+            if kind == "binary":
+                losses = F.binary_cross_entropy_with_logits(own, y.expand_as(own), reduction="none")
+            elif kind == "continuous":
+                losses = (own - (y - centre) / scale).abs()
+            else:
+                losses = (own + centre).exp() - y * (own + centre)
+            totals.append(losses.where(known, 0.0).sum((1, 2)))
+        return torch.stack(totals).sum(0) if len(totals) > 1 else totals[0]
 
     def predictions(self, outputs: FloatArray) -> FloatArray:
         """[n, T] codes, medians and rates in the users' units, from the outputs [n, O] of one head."""
         predicted = np.empty((len(outputs), len(self.ends)))
         start = 0
-        for column, (kind, end) in enumerate(zip(self.kinds, self.ends, strict=True)):
+        for column, (attribute, end) in enumerate(zip(target_schema(self.target), self.ends, strict=True)):
             own, (centre, scale) = outputs[:, start:end], self.units[column]
-            if kind == _CATEGORICAL:
+            if isinstance(attribute, Categorical):
                 predicted[:, column] = own.argmax(1)
-            elif kind == _BINARY:
+            elif isinstance(attribute, Binary):
                 predicted[:, column] = own[:, 0] > 0
-            elif kind == _CONTINUOUS:
+            elif isinstance(attribute, Continuous):
                 predicted[:, column] = own[:, 0] * scale + centre
             else:
                 with np.errstate(over="ignore"):
@@ -122,46 +142,3 @@ def _units(attribute: Attribute, labels: FloatArray) -> tuple[float, float]:
 def _sigmoid(x: FloatArray) -> FloatArray:
     raised = np.exp(-np.abs(x))
     return np.where(x >= 0, 1.0, raised) / (1.0 + raised)
-
-
-@compiled
-def _losses(
-    outputs: NDArray[Any],
-    labels: FloatArray,
-    kinds: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    centres: FloatArray,
-    gradients: NDArray[Any],
-    weight: float,
-) -> FloatArray:
-    totals = np.zeros(len(outputs))
-    for head in range(len(outputs)):
-        for row in range(len(labels)):
-            own, gradient, start = outputs[head, row], gradients[head, row], 0
-            for t in range(len(kinds)):
-                end, label, kind = ends[t], labels[row, t], kinds[t]
-                if math.isnan(label):
-                    gradient[start:end] = 0
-                elif kind == _CATEGORICAL:
-                    largest, total = own[start], 0.0
-                    for k in range(start, end):
-                        largest = max(largest, own[k])
-                    for k in range(start, end):
-                        total += math.exp(own[k] - largest)
-                    totals[head] += math.log(total) + largest - own[start + int(label)]
-                    for k in range(start, end):
-                        gradient[k] = weight * (math.exp(own[k] - largest) / total - (k == start + int(label)))
-                elif kind == _BINARY:
-                    raised = math.exp(-abs(own[start]))
-                    totals[head] += max(own[start], 0.0) - label * own[start] + math.log1p(raised)
-                    gradient[start] = weight * ((1.0 if own[start] >= 0 else raised) / (1.0 + raised) - label)
-                elif kind == _CONTINUOUS:
-                    totals[head] += abs(own[start] - label)
-                    gradient[start] = weight * np.sign(own[start] - label)
-                else:
-                    log_rate = own[start] + centres[t]
-                    rate = math.exp(log_rate)
-                    totals[head] += rate - label * log_rate
-                    gradient[start] = weight * (rate - label)
-                start = end
-    return totals

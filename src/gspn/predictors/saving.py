@@ -11,7 +11,7 @@ import torch
 from gspn.attributes import Schema, from_json, to_json
 from gspn.errors import CheckpointError, GSPNError
 from gspn.files import misfits, read_tensors, replace_file, tensor_bytes
-from gspn.predictors.heads import shapes
+from gspn.predictors.heads import INPUTS, shapes
 from gspn.predictors.outputs import Outputs
 from gspn.targets import Target
 
@@ -58,7 +58,11 @@ def load(folder: Path) -> DeepSets:
         head = DeepSets(**settings)
         outputs = Outputs(head.target, np.array(note["units"], dtype=np.float64))
         columns, dtype = tensors["vertex.weight"].shape[1], tensors["vertex.weight"].dtype
-        wanted = shapes(columns, head.hidden, int(outputs.ends[-1]))
+        wanted = dict.fromkeys(INPUTS, (columns,)) | shapes(columns, head.hidden, int(outputs.ends[-1]))
+        if not any(name in tensors for name in INPUTS):  # a head of the time before inputs were standardised
+            tensors |= dict(
+                zip(INPUTS, (torch.zeros(columns, dtype=dtype), torch.ones(columns, dtype=dtype)), strict=True)
+            )
     except (GSPNError, TypeError, KeyError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise CheckpointError(f"{path} describes a head that cannot be built: {error}") from error
     wrong = misfits(tensors, {name: torch.empty(shape, dtype=dtype, device="meta") for name, shape in wanted.items()})

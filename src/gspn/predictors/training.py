@@ -1,177 +1,233 @@
-"""Training heads on labelled embeddings: one pass over the data for all of them, each with an end of its own.
+"""Training heads on labelled embeddings by the common loop: one head, or many on the same batches.
 
-All heads see the same batches. A head ends after its own number of epochs, or when its validation has not improved for
-its own patience; it then leaves the products that the others still need. What a step computes belongs to `heads`, how
-work is shared among threads to `sharing`.
+Among many, each ends after its own number of epochs, or when its validation has not improved for its own patience; it
+then leaves the products that the others still need. One whose numbers are none any more leaves the others alone. What
+a step computes belongs to `heads`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
-from itertools import chain
-from threading import Event
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
+from torch import Tensor, nn
 
 from gspn.attributes import FloatArray
-from gspn.errors import InputError
-from gspn.predictors.checkpoints import HeadCheckpoint
+from gspn.errors import GSPNError, InputError
 from gspn.predictors.embeddings import PackedEmbeddings
-from gspn.predictors.heads import Head, HeadStack, Weights
-from gspn.predictors.loops import Integers, gather_graphs
+from gspn.predictors.heads import Head, HeadStack, Weights, stacks
 from gspn.predictors.outputs import Outputs
-from gspn.predictors.runs import HeadRun, LabelledEmbeddings
-from gspn.predictors.sharing import Workers, share_out
-from gspn.random_streams import keyed_generator
 from gspn.targets import all_binary
+from gspn.training import Checkpoint, Processes, Progress, Settings, train, train_by_epochs
 
-_ORDER = 12
-"""Names the stream of random numbers that orders the graphs of an epoch."""
-
-
-def train(
-    runs: Sequence[HeadRun],
-    outputs: Outputs,
-    training: LabelledEmbeddings,
-    validation: LabelledEmbeddings | None,
-    *,
-    batch_size: int,
-    order_seed: int,
-    show_progress: bool,
-    keeper: HeadCheckpoint | None = None,
-) -> None:
-    """Train every run to its end; they are up to date after every epoch, also when training ends by an exception.
-
-    A single run can be kept in a file, and goes on from what is kept there.
-    """
-    rows = training.rows
-    scored = validation is not None and _worth_scoring(outputs, validation.labels, runs)
-    lesson = _Lesson(outputs, rows, outputs.standardise(training.labels), validation, scored)
-    left = [(run, run.start(rows.width, int(outputs.ends[-1]), rows.values.dtype)) for run in runs]
-    if keeper is not None:
-        ((run, head),) = left
-        left = [(run, keeper.resume(run, head))]
-    for run, head in left:
-        if not run.epochs and run.weights is None:
-            run.weights = head.weights
-    left = [(run, head) for run, head in left if not run.finished]
-    longest, batches_each = max(run.epochs for run in runs), math.ceil(len(rows) / batch_size)
-    bar = tqdm(
-        total=longest * batches_each,
-        initial=len(runs[0].history) * batches_each,
-        desc="fit",
-        unit="batch",
-        # None: shown on a terminal only; a log file gets no bar.
-        disable=None if show_progress else True,
-        dynamic_ncols=True,
-    )
-    with bar, keeper or nullcontext(), Workers() as workers:
-        shares = _stacked(left, workers.threads)
-        while shares:
-            start, epoch = time.perf_counter(), len(shares[0][0][1][0].history)
-            order = torch.randperm(len(rows), generator=keyed_generator(order_seed, _ORDER, epoch))
-            batches = [batch.numpy() for batch in order.split(batch_size)]
-            tasks = [partial(_epoch, share, lesson, epoch, batches, workers.stop) for share in shares]
-            columns = [max(stack.columns for stack, _ in share) for share in shares]
-            found = workers.run([partial(tasks[0], after_batch=bar.update), *tasks[1:]], columns)
-            seconds = time.perf_counter() - start
-            for run, record, weights in chain.from_iterable(found):
-                run.note(record | {"seconds": seconds}, weights)
-            if keeper is not None:
-                keeper.note(*_at_rest(shares)[0])
-            _show(bar, epoch, longest, runs)
-            if any(run.finished for run, _, _ in chain.from_iterable(found)):
-                left = [(run, head) for run, head in _at_rest(shares) if not run.finished]
-                shares = _stacked(left, workers.threads)
+_COLUMNS_WORTH_A_THREAD = 64
+"""Narrower products are not made faster by one more thread, and are slower where other processes want it."""
 
 
 @dataclass(frozen=True)
-class _Lesson:
+class LabelledEmbeddings:
+    """Graphs with labels [G, T] as they were encoded, NaN where missing."""
+
+    rows: PackedEmbeddings
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batch(self, graph_ids: Tensor) -> LabelledEmbeddings:
+        return LabelledEmbeddings(self.rows.batch(graph_ids), self.labels[graph_ids])
+
+    @property
+    def entries(self) -> int:
+        """Labels that are not missing."""
+        return int((~self.labels.isnan()).sum())
+
+    def digest(self) -> str:
+        """A fingerprint of embeddings and labels."""
+        found = hashlib.blake2b(digest_size=16)
+        for values in (self.rows.values, self.rows.ptr, self.labels):
+            found.update(f"{values.dtype} {list(values.shape)}".encode())
+            found.update(values.contiguous().numpy().data)
+        return found.hexdigest()
+
+
+class Lesson:
     """What all heads learn from and are examined in."""
 
-    outputs: Outputs
-    rows: PackedEmbeddings
-    labels: FloatArray
-    """[G, T], standardised."""
-    validation: LabelledEmbeddings | None
-    scored: bool
+    def __init__(
+        self,
+        outputs: Outputs,
+        training: LabelledEmbeddings,
+        validation: LabelledEmbeddings | None,
+        monitors: Sequence[str],
+    ) -> None:
+        self.outputs, self.training, self.validation = outputs, training, validation
+        self._scored = validation is not None and _worth_scoring(outputs, validation.labels.numpy(), monitors)
+
+    def examine(self, stack: HeadStack) -> list[dict[str, float]]:
+        """Every head's validation loss and, where wanted, score; nothing where there are no validation graphs."""
+        if self.validation is None:
+            return [{} for _ in stack.heads]
+        found = stack.outputs(self.validation.rows)
+        losses = (self.outputs.losses(found, self.validation.labels) / self.validation.entries).tolist()
+        records = [{"validation": loss} for loss in losses]
+        if self._scored:
+            labels = self.validation.labels.numpy()
+            for record, own in zip(records, found.numpy(), strict=True):
+                finite = math.isfinite(record["validation"])
+                record["score"] = self.outputs.score(own, labels) if finite else math.nan
+        return records
 
 
-_Share: TypeAlias = list[tuple[HeadStack, list[HeadRun]]]
-"""What one thread does: stacks, and the runs of their heads."""
-
-
-def _stacked(left: Sequence[tuple[HeadRun, Head]], threads: int) -> list[_Share]:
-    if not left:
-        return []
-    return [
-        [(HeadStack([left[i][1] for i in stack]), [left[i][0] for i in stack]) for stack in share]
-        for share in share_out([run.hidden for run, _ in left], threads)
-    ]
-
-
-def _at_rest(shares: Sequence[_Share]) -> list[tuple[HeadRun, Head]]:
-    return [pair for stack, runs in chain.from_iterable(shares) for pair in zip(runs, stack.heads(), strict=True)]
-
-
-def _epoch(
-    share: _Share,
-    lesson: _Lesson,
-    epoch: int,
-    batches: Sequence[Integers],
-    stop: Event,
-    after_batch: Callable[[], object] = lambda: None,
-) -> list[tuple[HeadRun, dict[str, Any], Weights]]:
-    """One pass over the training graphs and one over the validation graphs; every run's record and weights."""
-    labels, values, ptr = lesson.labels, lesson.rows.values.numpy(), lesson.rows.ptr.numpy()
-    labelled, sizes = (~np.isnan(labels)).sum(1), np.diff(ptr)
-    totals, entries = [np.zeros(len(runs)) for _, runs in share], 0
-    space = np.empty((max(int(sizes[batch].sum()) for batch in batches), values.shape[1]), dtype=values.dtype)
-    for batch in batches:
-        if stop.is_set():
-            return []
-        # Nothing to learn from in this batch: no step, or Adam's momentum would move the weights all the same.
-        if own_entries := int(labelled[batch].sum()):
-            own_ptr = np.empty(len(batch) + 1, dtype=np.int64)
-            gather_graphs(batch, ptr, values, own_ptr, space)
-            x = torch.from_numpy(space[: own_ptr[-1]])
-            for (stack, _), total in zip(share, totals, strict=True):
-                total += stack.learn(x, own_ptr, labels[batch], lesson.outputs, own_entries)
-            entries += own_entries
-        after_batch()
-    found = []
-    for (stack, runs), total in zip(share, totals, strict=True):
-        records = [{"epoch": epoch, "train": loss} for loss in (total / entries).tolist()]
-        if lesson.validation is not None:
-            _validate(stack, lesson.outputs, lesson.validation, records, lesson.scored)
-        found += [(run, record, stack.weights(i)) for i, (run, record) in enumerate(zip(runs, records, strict=True))]
-    return found
-
-
-def _validate(
-    stack: HeadStack, outputs: Outputs, validation: LabelledEmbeddings, records: Sequence[dict[str, Any]], scored: bool
+def train_alone(
+    head: Head,
+    settings: Settings,
+    lesson: Lesson,
+    progress: Progress,
+    checkpoint: Checkpoint | None = None,
+    show_progress: bool = True,
 ) -> None:
-    """Add validation loss and, where wanted, score to the heads' records."""
-    found = stack.outputs(validation.rows).numpy()
-    entries = int((~np.isnan(validation.labels)).sum())
-    losses = outputs.losses(found, outputs.standardise(validation.labels), np.empty_like(found), 0.0) / entries
-    for record, loss, own in zip(records, losses.tolist(), found, strict=True):
-        record["validation"] = loss
-        if scored:
-            record["score"] = outputs.score(own, validation.labels) if math.isfinite(loss) else math.nan
+    """Train one head, which ends with its best weights; `progress` is brought up to date after every epoch."""
+    stack = HeadStack([head])
+
+    def objective(batch: LabelledEmbeddings, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        if entries := batch.entries:
+            yield lesson.outputs.losses(stack(batch.rows), batch.labels).sum(), entries
+
+    def examine() -> dict[str, float]:
+        if not bool(head.numbers.isfinite().all()):
+            raise GSPNError(f"weights became non-finite in epoch {progress.epoch}; try a smaller lr")
+        return lesson.examine(stack)[0]
+
+    with _threads_for(stack.columns):
+        train(
+            head,
+            objective,
+            lesson.training,
+            examine,
+            settings,
+            Processes(),
+            progress,
+            checkpoint=checkpoint,
+            show_progress=show_progress,
+        )
 
 
-def _worth_scoring(outputs: Outputs, labels: FloatArray, runs: Sequence[HeadRun]) -> bool:
+@dataclass(eq=False)
+class Member:
+    """A head among many: how it learns, and how far it has come."""
+
+    head: Head
+    settings: Settings
+    progress: Progress = field(default_factory=Progress)
+    best: Weights | None = None
+    """The best weights after whole epochs (without validation, the last); None before there are any."""
+    diverged: bool = False
+    total: float = 0.0
+    """The sum of the losses of this epoch's batches."""
+
+    @property
+    def finished(self) -> bool:
+        return self.diverged or self.progress.stopped_early or self.progress.epoch >= self.settings.epochs
+
+    def note(self, record: dict[str, Any]) -> None:
+        """Take down an epoch, and its weights if they are the best so far."""
+        self.diverged = not (math.isfinite(record["train"]) and bool(self.head.numbers.isfinite().all()))
+        if self.diverged:
+            self.progress.history.append(record)
+        elif self.progress.note(record, self.settings):
+            self.best = self.head.weights()
+        self.total = 0.0
+
+
+def train_together(members: Sequence[Member], lesson: Lesson, show_progress: bool = True) -> None:
+    """Train all heads, each to its own end; they are up to date after every epoch, also when an exception ends it."""
+    for member in members:
+        if member.finished:
+            member.best = member.head.weights()
+    learning = [member for member in members if not member.finished]
+    if not learning:
+        return
+    together = _Together(learning, lesson)
+    epochs = train_by_epochs(
+        nn.ModuleList(member.head for member in learning),
+        together.objective,
+        lesson.training,
+        together.examine,
+        max((member.settings for member in learning), key=lambda settings: settings.epochs),
+        Processes(),
+        Progress(),
+        show_progress=show_progress,
+        optimizer=together.optimizer,
+    )
+    with _threads_for(max(stack.columns for stack, _ in together.stacks)), closing(epochs):
+        for record in epochs:
+            for member in members:
+                if len(member.progress.history) > record["epoch"]:
+                    member.progress.history[-1]["seconds"] = record["seconds"]
+            if not together.left:
+                break
+
+
+class _Together:
+    """The members that still learn, as the common loop takes them."""
+
+    def __init__(self, members: Sequence[Member], lesson: Lesson) -> None:
+        self._lesson, self._entries = lesson, 0
+        self.left: list[Member] = sorted(members, key=lambda member: member.head.hidden)
+        # Heads with the same settings are moved in one operation.
+        groups: dict[tuple[float, float], list[Tensor]] = {}
+        for member in self.left:
+            groups.setdefault((member.settings.lr, member.settings.weight_decay), []).append(member.head.numbers)
+        settings = [{"params": own, "lr": lr, "weight_decay": decay} for (lr, decay), own in groups.items()]
+        self.optimizer = torch.optim.Adam(settings, fused=True)
+        self.stacks = self._stacked()
+
+    def _stacked(self) -> list[tuple[HeadStack, list[Member]]]:
+        members = iter(self.left)
+        return [(stack, list(islice(members, len(stack.heads)))) for stack in stacks(m.head for m in self.left)]
+
+    def objective(self, batch: LabelledEmbeddings, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        terms = entries = batch.entries
+        self._entries += entries
+        for stack, members in self.stacks if entries else ():
+            losses = self._lesson.outputs.losses(stack(batch.rows), batch.labels)
+            yield losses.where(losses.isfinite(), 0.0).sum(), terms
+            terms = 0
+            # The loop has differentiated this part by now. A head without numbers stands still, so that others go on.
+            gradients = [head.numbers.grad for head in stack.heads if head.numbers.grad is not None]
+            finite = torch.stack(torch._foreach_norm(gradients)).isfinite().tolist()
+            for member, loss, gradient, whole in zip(members, losses.tolist(), gradients, finite, strict=True):
+                member.total += loss if whole else math.nan
+                if not whole:
+                    gradient.zero_()
+
+    def examine(self) -> dict[str, Any]:
+        """Note what every head has reached, and let those leave that have come to their end."""
+        for stack, members in self.stacks:
+            for member, found in zip(members, self._lesson.examine(stack), strict=True):
+                member.note({"epoch": member.progress.epoch, "train": member.total / self._entries} | found)
+        self._entries, learned = 0, [member.progress.history[-1]["train"] for member in self.left]
+        left = [member for member in self.left if not member.finished]
+        if len(left) < len(self.left):
+            staying = {member.head.numbers for member in left}
+            for group in self.optimizer.param_groups:
+                group["params"] = [numbers for numbers in group["params"] if numbers in staying]
+            self.left = left
+            self.stacks = self._stacked()
+        return {"train": sum(learned) / len(learned), "heads left": len(left)}
+
+
+def _worth_scoring(outputs: Outputs, labels: FloatArray, monitors: Sequence[str]) -> bool:
     """Whether scores are computed after every epoch: if they exist, and are cheap or somebody waits for them."""
-    monitored = any(run.monitor == "score" for run in runs)
+    monitored = "score" in monitors
     try:
         outputs.score(np.zeros((len(labels), int(outputs.ends[-1]))), labels)
     except InputError as error:
@@ -182,10 +238,12 @@ def _worth_scoring(outputs: Outputs, labels: FloatArray, runs: Sequence[HeadRun]
     return monitored or not all_binary(outputs.target)
 
 
-def _show(bar: Any, epoch: int, epochs: int, runs: Sequence[HeadRun]) -> None:
-    bar.set_description(f"fit, epoch {epoch + 1}/{epochs}", refresh=False)
-    if len(runs) == 1:
-        record = runs[0].history[-1]
-        bar.set_postfix({name: f"{record[name]:.4f}" for name in ("train", "validation", "score") if name in record})
-    else:
-        bar.set_postfix({"heads left": sum(not run.finished for run in runs)})
+@contextmanager
+def _threads_for(columns: int) -> Iterator[None]:
+    """Torch's threads for products that are so wide."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, min(before, columns // _COLUMNS_WORTH_A_THREAD)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -4,13 +4,24 @@ Knows modules and objectives, not models: whatever has parameters and yields los
 """
 
 from gspn.training.checkpoint import Checkpoint
-from gspn.training.loop import Epochs, Progress, Settings, Validate, exhaust, mean_loss, train, train_by_epochs
+from gspn.training.loop import (
+    Epochs,
+    Examples,
+    Progress,
+    Settings,
+    Validate,
+    exhaust,
+    mean_loss,
+    train,
+    train_by_epochs,
+)
 from gspn.training.pauses import pause, pausing
 from gspn.training.processes import Processes, join_processes
 
 __all__ = [
     "Checkpoint",
     "Epochs",
+    "Examples",
     "Processes",
     "Progress",
     "Settings",

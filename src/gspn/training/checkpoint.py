@@ -22,14 +22,16 @@ class Checkpoint:
 
     path: Path
     identity: Mapping[str, Any]
+    seconds_between: float = 0.0
+    """Of training, between two writings at least: epochs may take milliseconds. What was not written is done again."""
 
     @classmethod
-    def at(cls, where: str | Path, identity: Mapping[str, Any]) -> Checkpoint:
+    def at(cls, where: str | Path, identity: Mapping[str, Any], seconds_between: float = 0.0) -> Checkpoint:
         path = Path(where)
         if path.is_dir():
             path = path / "checkpoint.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
-        return cls(path, identity)
+        return cls(path, identity, seconds_between)
 
     def save(
         self, module: nn.Module, optimizer: torch.optim.Optimizer, best: Mapping[str, Tensor], progress: dict[str, Any]

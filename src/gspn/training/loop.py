@@ -12,11 +12,11 @@ import copy
 import logging
 import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,18 @@ _EVALUATED_AT_ONCE = 200_000
 _IN_VAIN = 5
 """Epochs after which it is worth a word that none was better than the first."""
 
+
+class Examples(Protocol):
+    """What is learned from, in batches: a GraphDataset, or anything else that gives what the objective takes."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, graph_ids: Tensor, /) -> Any: ...
+
+
+Learn: TypeAlias = Callable[[Any, int], Iterator[tuple[Tensor, int]]]
+"""An objective, which takes a batch of the examples and the epoch. It is asked for a part of the loss when the one
+before has been differentiated."""
 
 Validate: TypeAlias = Callable[[], dict[str, float]]
 """Gives the loss on the validation set as "validation", and where there is one a "score" (higher is better)."""
@@ -79,6 +91,17 @@ class Progress:
     results: dict[str, float] | None = None
     """What is computed once at the end; None while the run is not finished."""
 
+    def note(self, record: dict[str, Any], settings: Settings) -> bool:
+        """Take down an epoch; whether its weights are the best so far."""
+        best = self.history[self.best_epoch] if self.history else None
+        self.history.append(record)
+        self.epoch += 1
+        if best is not None and not _improves(record, best, settings.monitor):
+            self.stopped_early = record["epoch"] - self.best_epoch >= settings.patience
+            return False
+        self.best_validation, self.best_epoch = record.get("validation"), record["epoch"]
+        return True
+
     def restore(self, kept: dict[str, Any], path: Path) -> None:
         """Take over what `asdict` gave when it was kept in the file."""
         if set(kept) != set(_KEPT):
@@ -104,8 +127,8 @@ _KEPT: dict[str, Any] = {
 
 def train(
     module: nn.Module,
-    objective: Objective,
-    training: GraphDataset,
+    objective: Learn,
+    training: Examples,
     validate: Validate | None,
     settings: Settings,
     processes: Processes,
@@ -140,8 +163,8 @@ def exhaust(epochs: Epochs) -> None:
 
 def train_by_epochs(
     module: nn.Module,
-    objective: Objective,
-    training: GraphDataset,
+    objective: Learn,
+    training: Examples,
     validate: Validate | None,
     settings: Settings,
     processes: Processes,
@@ -151,18 +174,22 @@ def train_by_epochs(
     show_progress: bool = True,
     at_end: Callable[[], dict[str, float]] = dict,
     seconds: float = math.inf,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> Epochs:
     """Train until `epochs`, or until validation has not improved for `patience` of them; then keep the best weights.
 
-    Gives the record of every epoch once it is in the checkpoint. In between, the module has the weights of that epoch;
-    after the last one, or when the generator is closed or ends by an exception, the best. `validate` is asked after
-    every epoch, where there is something to validate on. `progress` is brought up to date after every epoch, so that it
-    is right also when training ends by an exception. `at_end` is called once, with the final weights, unless the
-    generator is closed before; what it gives stands in `progress.results`. After so many `seconds` the epoch that is
-    under way is the last one of this call.
+    Gives the record of every epoch once it is in the checkpoint, if it is time to write one. In between, the module has
+    the weights of that epoch; after the last one, or when the generator is closed or ends by an exception, the best.
+    `validate` is asked after every epoch, where there is something to validate on. `progress` is brought up to date
+    after every epoch, so that it is right also when training ends by an exception. `at_end` is called once, with the
+    final weights, unless the generator is closed before; what it gives stands in `progress.results`. After so many
+    `seconds` the epoch that is under way is the last one of this call. Without an `optimizer`, Adam moves all
+    parameters by the settings.
     """
     start = time.monotonic()
-    run = _Run(module, objective, training, validate, settings, processes, progress)
+    run = _Run(
+        module, objective, training, validate, settings, processes, progress, optimizer or adam(module, settings)
+    )
     if checkpoint and (kept := checkpoint.load(module, run.optimizer)):
         run.best = kept[0]
         progress.restore(kept[1], checkpoint.path)
@@ -174,13 +201,16 @@ def train_by_epochs(
         if checkpoint and processes.rank == 0:
             checkpoint.save(module, run.optimizer, run.best, asdict(progress))
 
+    saved = -math.inf
     bar = _Bar(training, settings, progress, show_progress and processes.rank == 0)
     try:
         while progress.epoch < settings.epochs and not progress.stopped_early:
             progress.results = None
             record = run.epoch(bar.step)
             bar.show(record)
-            save()
+            if checkpoint and time.monotonic() - saved >= checkpoint.seconds_between:
+                save()
+                saved = time.monotonic()
             yield record
             if math.isfinite(seconds) and processes.any(time.monotonic() - start >= seconds):
                 _log.info("the time is up after %d of %d epochs", progress.epoch, settings.epochs)
@@ -203,6 +233,13 @@ def train_by_epochs(
     processes.wait()
 
 
+def adam(module: nn.Module, settings: Settings) -> torch.optim.Adam:
+    """All of Adam in one operation: with few and small parameters, the number of operations is what takes time."""
+    parameters = list(module.parameters())
+    fused = all(p.device.type in ("cpu", "cuda") for p in parameters)
+    return torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=fused)
+
+
 def _say_if_in_vain(progress: Progress, settings: Settings) -> None:
     """Weights of the first epoch are kept in silence otherwise, and look like a trained model."""
     if progress.best_validation is not None and progress.best_epoch == 0 and progress.epoch >= _IN_VAIN:
@@ -218,20 +255,15 @@ class _Run:
     """A run in progress: what is trained, on what, and how far it has come."""
 
     module: nn.Module
-    objective: Objective
-    training: GraphDataset
+    objective: Learn
+    training: Examples
     validate: Validate | None
     settings: Settings
     processes: Processes
     progress: Progress
+    optimizer: torch.optim.Optimizer
 
     def __post_init__(self) -> None:
-        settings, self.parameters = self.settings, list(self.module.parameters())
-        # All of Adam in one operation: with few and small parameters, the number of operations is what takes time.
-        fused = all(p.device.type in ("cpu", "cuda") for p in self.parameters)
-        self.optimizer = torch.optim.Adam(
-            self.parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=fused
-        )
         self.best: dict[str, Tensor] = copy.deepcopy(self.module.state_dict())
 
     def epoch(self, after_batch: Callable[[], None]) -> dict[str, Any]:
@@ -253,24 +285,20 @@ class _Run:
         if self.validate is not None:
             record |= self.validate()
         record["seconds"] = time.perf_counter() - start
-        self._note(record)
+        _log.debug("%s", record)
+        if self.progress.note(record, self.settings):
+            self.best = copy.deepcopy(self.module.state_dict())
         return record
 
-    def _note(self, record: dict[str, Any]) -> None:
-        _log.debug("%s", record)
-        progress = self.progress
-        best = progress.history[progress.best_epoch] if progress.history else None
-        progress.history.append(record)
-        progress.epoch += 1
-        if best is None or _improves(record, best, self.settings.monitor):
-            progress.best_validation, progress.best_epoch = record.get("validation"), record["epoch"]
-            self.best = copy.deepcopy(self.module.state_dict())
-        else:
-            progress.stopped_early = record["epoch"] - progress.best_epoch >= self.settings.patience
+    @property
+    def parameters(self) -> list[Tensor]:
+        """Whatever the optimizer moves now."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
 
     def step(self, graph_ids: Tensor) -> tuple[float, int]:
         """One update from a batch of graphs; gives the sum of losses and the number of terms over all processes."""
-        for p in self.parameters:
+        parameters = self.parameters
+        for p in parameters:
             p.grad = None
         loss, terms = 0.0, 0
         share = self.processes.share(graph_ids)
@@ -281,18 +309,18 @@ class _Run:
         loss, all_terms = self.processes.sum(loss, terms)
         # Nothing to predict in this batch: no step, or Adam's momentum would move the weights all the same.
         if all_terms and math.isfinite(loss):
-            for p in self.parameters:
+            for p in parameters:
                 if p.grad is None:
                     p.grad = torch.zeros_like(p)
-            self.processes.sum_gradients(self.parameters)
-            gradients = [p.grad for p in self.parameters if p.grad is not None and p.numel()]
+            self.processes.sum_gradients(parameters)
+            gradients = [p.grad for p in parameters if p.grad is not None and p.numel()]
             torch._foreach_div_(gradients, all_terms)
             if not _are_finite(gradients):
                 raise GSPNError(
                     f"a gradient is no number in epoch {self.progress.epoch}; try a smaller lr, or another seed"
                 )
             if self.settings.clip is not None:
-                nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+                nn.utils.clip_grad_norm_(parameters, self.settings.clip)
             self.optimizer.step()
         return loss, int(all_terms)
 
@@ -331,7 +359,7 @@ def mean_loss(objective: Objective, dataset: GraphDataset, processes: Processes)
 class _Bar:
     """A progress bar over all batches of a run, with the remaining time and the latest losses."""
 
-    def __init__(self, training: GraphDataset, settings: Settings, progress: Progress, shown: bool) -> None:
+    def __init__(self, training: Examples, settings: Settings, progress: Progress, shown: bool) -> None:
         batches = math.ceil(len(training) / settings.batch_size)
         # disable=None: shown on a terminal only; a log file gets no bar.
         self._bar = tqdm(
@@ -348,7 +376,11 @@ class _Bar:
         self._bar.update()
 
     def show(self, record: dict[str, Any]) -> None:
-        losses = {name: f"{record[name]:.4f}" for name in ("train", "validation", "score") if name in record}
+        losses = {
+            name: f"{value:.4f}" if isinstance(value, float) else str(value)
+            for name, value in record.items()
+            if name not in ("epoch", "seconds")
+        }
         self._bar.set_description(f"fit, epoch {record['epoch'] + 1}/{self._epochs}", refresh=False)
         self._bar.set_postfix(losses)
 

@@ -7,13 +7,13 @@ Everything here is decided before a request reaches the app. A name that an atta
 from __future__ import annotations
 
 import ipaddress
-import json
 import time
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gspn.web.limits import Limits
@@ -62,7 +62,8 @@ class Guard:
         try:
             self._check(scope, headers, most)
         except HTTPException as refusal:
-            await _refuse(answer, refusal)
+            refused = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
+            await refused(scope, receive, answer)
             return
         await self.app(scope, _bounded(receive, most), answer)
 
@@ -117,11 +118,3 @@ def _bounded(receive: Receive, most: int) -> Receive:
 
 def _too_large(most: int) -> HTTPException:
     return HTTPException(413, f"the request is too large: at most {most:,} bytes are read")
-
-
-async def _refuse(send: Send, refusal: HTTPException) -> None:
-    body = json.dumps({"error": refusal.detail}).encode()
-    extra = [(name.lower().encode(), value.encode()) for name, value in (refusal.headers or {}).items()]
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *extra]
-    await send({"type": "http.response.start", "status": refusal.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

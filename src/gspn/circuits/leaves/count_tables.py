@@ -26,9 +26,6 @@ TABULATED = 12
 _TAIL_SUMMED = 60
 """Counts of the tail in a moment: what is left out has a share of 2⁻⁶⁰."""
 
-_ROUNDING = 1e-12
-"""Of cumulative probabilities: the smallest value that reaches q is not passed by for it."""
-
 _NOISE = 1.0
 """Deviation of the noise on initial logits: states that start alike would stay alike."""
 
@@ -91,9 +88,11 @@ class CountTableLeaves(CountLeaves):
 
     def cumulative_of(self, natural: Natural, x: Tensor) -> Tensor:
         probs, x = _probabilities(natural), x.double()
-        below = torch.arange(TABULATED, device=x.device) <= x.unsqueeze(-1)
+        ends = torch.cat([torch.zeros_like(probs[..., :1]), probs[..., :-1].cumsum(-1)], dim=-1)
+        shape = torch.broadcast_shapes(probs.shape[:-1], x.shape)
+        place = (x.nan_to_num(0.0).floor() + 1).clamp(0, TABULATED).long().expand(shape).unsqueeze(-1)
         of_tail = 1 - 0.5 ** (x.floor() - (TABULATED - 1)).clamp_min(0.0)
-        return (probs[..., :-1] * below).sum(-1) + probs[..., -1] * of_tail
+        return ends.expand(*shape, TABULATED + 1).gather(-1, place).squeeze(-1) + probs[..., -1] * of_tail
 
     def mean(self, natural: Natural) -> Tensor:
         return _expected(natural, lambda x: x)
@@ -113,9 +112,12 @@ class CountTableLeaves(CountLeaves):
     def quantile(self, natural: Natural, q: float) -> Tensor:
         probs = _probabilities(natural)
         ends = probs[..., :-1].cumsum(-1)
-        in_table = (ends < q - _ROUNDING).sum(-1).double()
+        in_table = (ends < q).sum(-1).double()
         left = (1 - (q - ends[..., -1]) / probs[..., -1]).clamp(0.5**_TAIL_SUMMED, 1.0)
-        in_tail = TABULATED + (torch.ceil(-torch.log2(left) - _ROUNDING) - 1).clamp_min(0.0)
+        in_tail = TABULATED + (torch.ceil(-torch.log2(left)) - 1).clamp_min(0.0)
+        # The logarithm may be a rounding off: `cumulative_of` decides.
+        before = in_tail - 1
+        in_tail = torch.where((before >= TABULATED) & (self.cumulative_of(natural, before) >= q), before, in_tail)
         return torch.where(in_table < TABULATED, in_table, in_tail)
 
     def sample(self, natural: Natural, n: int, generator: torch.Generator | None = None) -> Tensor:

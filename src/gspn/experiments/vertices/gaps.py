@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor
 
@@ -14,7 +16,8 @@ from gspn.experiments.vertices.sets import LabelledGraphs
 from gspn.experiments.yardstick.masks import hidden_entries
 from gspn.random_streams import keyed_uniform
 
-MECHANISMS = ("random", "vertices", "label", "value")
+Mechanism = Literal["random", "vertices", "label", "value"]
+MECHANISMS = get_args(Mechanism)
 
 _GAPS = 42
 """Names a stream of random numbers."""

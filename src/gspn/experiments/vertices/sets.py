@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import model_validator
 from sklearn import datasets as bundled
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
@@ -59,16 +61,16 @@ class VertexSet:
     final: bool = False
 
 
-@dataclass(frozen=True)
 class VertexSource(Source):
     """A set of this list as a column of an experiment."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _check_set(self) -> Self:
         if self.name not in SETS:
             raise InputError(f"there is no set {self.name!r}; there are {', '.join(SETS)}")
-        if self.options or self.graphs is not None or self.labels is not None or self.folds is not None:
+        if self.model_fields_set > {"name"}:
             raise InputError(f"the set {self.name!r} has no options: what it consists of is fixed")
+        return self
 
     def load(self) -> GraphDataset:
         return load(self.name).dataset

@@ -11,16 +11,18 @@ a constant such that the mean of every column is the rate. Scores of categories 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from gspn.arguments import check_choice
 from gspn.attributes import Attribute, Binary, Categorical
 from gspn.graphs import GraphDataset
-from gspn.models.arguments import check_choice
 from gspn.random_streams import keyed_uniform
 
-MECHANISMS = ("random", "given", "value")
+Mechanism = Literal["random", "given", "value"]
+MECHANISMS = get_args(Mechanism)
 
 _SLOPE = 2.0
 """Of the logit, per deviation of the score: at a rate of 0.2 from 0.02 to 0.6 within two deviations."""

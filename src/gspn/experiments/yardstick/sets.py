@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import model_validator
 from sklearn import datasets as bundled
 from sklearn.neighbors import NearestNeighbors
 
@@ -54,16 +55,16 @@ class RealSet:
     final: bool = False
 
 
-@dataclass(frozen=True)
 class YardstickSource(Source):
     """A set of this list as a column of an experiment."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _check_set(self) -> Self:
         if self.name not in SETS:
             raise InputError(f"there is no set {self.name!r}; there are {', '.join(SETS)}")
-        if self.options or self.graphs is not None or self.labels is not None or self.folds is not None:
+        if self.model_fields_set > {"name"}:
             raise InputError(f"the set {self.name!r} has no options: what it consists of is fixed")
+        return self
 
     def load(self) -> GraphDataset:
         return load(self.name)
