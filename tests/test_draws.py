@@ -99,7 +99,7 @@ def test_refusals(fitted: TableImputer) -> None:
     with pytest.raises(InputError, match="needs the table of vertices"):
         fitted.draws(2, edges=edges)
     with pytest.raises(InputError, match="must be a pandas DataFrame"):
-        fitted.draws(2, "nodes.csv")
+        fitted.draws(2, nodes["age"])
 
 
 def test_a_saved_stack_remembers_its_spread(fitted: TableImputer, tmp_path: Any) -> None:
