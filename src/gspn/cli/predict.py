@@ -68,7 +68,7 @@ def _score_name(model: Any) -> str:
 
 
 def _predictions(model: Any, dataset: Any) -> Any:
-    """One row a graph or vertex: for each target the prediction, and probabilities or spread and interval."""
+    """One row per graph or vertex: for each target the prediction, and probabilities or spread and interval."""
     from gspn.attributes import Schema
     from gspn.convert.frames import graph_table, vertex_table
 
@@ -91,7 +91,7 @@ def _predictions(model: Any, dataset: Any) -> Any:
 
 
 def _columns(name: str, answers: list[Any]) -> dict[str, Any]:
-    """The columns of one target, from one batch of distributions or one a graph."""
+    """The columns of one target, from one batch of distributions or one per graph."""
     import torch
 
     from gspn.circuits.distributions import CategoricalDistribution

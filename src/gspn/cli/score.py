@@ -20,7 +20,7 @@ def score(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Table with all rows: .csv, .tsv, .parquet or .json.")
     ] = None,
-    level: Annotated[str, typer.Option(help="One row a vertex, or one a graph.")] = "vertex",
+    level: Annotated[str, typer.Option(help="One row per vertex, or one per graph.")] = "vertex",
     entries: Annotated[bool, typer.Option("--entries", help="Also the score of every entry of a vertex.")] = False,
     pseudo: Annotated[
         bool,

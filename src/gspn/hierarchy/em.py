@@ -167,7 +167,7 @@ def _climb_to_the_top(
                 family.estimate(evidence.columns(scope), responsibilities, level=level, context=context, prior=prior)
         except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
             raise GSPNError(f"EM of level {level} has diverged in step {step}: {error}") from error
-    _log.info("EM of level %d: %.4f nats a vertex after %d steps", level, objective / count, step)
+    _log.info("EM of level %d: %.4f nats per vertex after %d steps", level, objective / count, step)
     return objective
 
 

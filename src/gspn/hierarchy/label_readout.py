@@ -60,7 +60,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 class LabelRegression(nn.Module):
-    """One leaf a target, on some columns of z, perhaps through hidden units beside them."""
+    """One leaf per target, on some columns of z, perhaps through hidden units beside them."""
 
     columns: Tensor
     strength: Tensor

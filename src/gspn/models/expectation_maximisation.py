@@ -56,7 +56,7 @@ def learn_by_em(
     """Learn all levels from the training graphs: one start for each generator, the best of them goes on.
 
     In double precision, whatever the hierarchy's is. Gives a record of every step that led to the result: level, step
-    and objective, in nats a vertex.
+    and objective, in nats per vertex.
     """
     batch = _seen(training)
     check_em(hierarchy, batch)

@@ -37,7 +37,7 @@ def why(selection: Selection) -> str:
     models = "1 model" if chosen == 1 else f"{chosen} models"
     if not selection.held_out:
         return f"too few entries to hold any out and judge by: {models} of few states, weighed alike"
-    most_likely = f"the {selection.held_out:,} held-out entries most likely: {selection.loss:.4f} nats an entry"
+    most_likely = f"the {selection.held_out:,} held-out entries most likely: {selection.loss:.4f} nats per entry"
     if chosen == 1:
         return f"{models}, since it holds {most_likely}, and no other adds much to it"
     best = judged(selection)[0].loss

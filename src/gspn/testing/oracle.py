@@ -118,7 +118,7 @@ class Result:
 class ReadoutParameters:
     """What stands on top of a model with targets, in the user's units; G graph states.
 
-    `leaves` are those of a `Model`, one row a graph state: arrays [G, ...].
+    `leaves` are those of a `Model`, one row per graph state: arrays [G, ...].
     """
 
     kinds: dict[str, str]  # target -> kind, in column order

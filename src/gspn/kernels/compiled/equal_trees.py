@@ -48,12 +48,12 @@ class KernelRows(NamedTuple):
     size: Any
     """[K] vertices of each row"""
     row_of: Any
-    """[N] row of each vertex; empty: one row a vertex, in order"""
+    """[N] row of each vertex; empty: one row per vertex, in order"""
 
 
 @compiled
 def one_row_per_vertex(row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any) -> KernelRows:
-    """One row a vertex. Shares and sizes have the dtype of `like`."""
+    """One row per vertex. Shares and sizes have the dtype of `like`."""
     share, size = np.empty(len(source), like.dtype), np.ones(len(evidence), like.dtype)
     for v in range(len(evidence)):
         part = 1 / max(1, row_ptr[v + 1] - row_ptr[v])
@@ -66,7 +66,7 @@ def one_row_per_vertex(row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, ev
 def merge_equal_trees(
     team: Team, row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any
 ) -> KernelRows:
-    """One row for every class of vertices with equal trees; one row a vertex where classes would be too many."""
+    """One row for every class of vertices with equal trees; one row per vertex where classes would be too many."""
     vertices, graphs = len(evidence), len(vertex_ptr) - 1
     own, first, degree = np.empty(vertices, np.int32), np.empty(vertices, np.int32), np.empty(vertices, np.int32)
     graph_ptr, edge_ptr = np.zeros(graphs + 1, np.int64), np.zeros(graphs + 1, np.int64)
