@@ -599,7 +599,7 @@ def complete_often(
     seed: int = 0,
     whole: Sequence[str] = (),
 ) -> list[DataFrame]:
-    """m tables of vertices without gaps (see `TableImputer.draws`); the models learned from `learned_from`, or `dataset`."""
+    """m tables of vertices without gaps (see `TableImputer.draws`); `learned_from` is `dataset` unless given."""
     rows, learned_from = _rows(nodes, graph), dataset if learned_from is None else learned_from
     writings = _writings(nodes, dataset.schema)
     return [

@@ -1,4 +1,4 @@
-"""Runs that end by an exception: Ctrl-C, losses that are not numbers, input that is refused. Nothing learned is lost."""
+"""Runs that end by an exception: Ctrl-C, non-finite losses, input that is refused. Nothing learned is lost."""
 
 from __future__ import annotations
 

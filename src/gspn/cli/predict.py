@@ -1,4 +1,4 @@
-"""`gspn predict`: what a model with a target says of graphs or vertices, and how sure it is."""
+"""`gspn predict`: predictions of a model with a target for graphs or vertices, and how certain they are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def predict(
     force: options.Force = False,
     printing: options.Printing,
 ) -> None:
-    """Predict with a model that was fitted with --target; beside what is true, where the source says it.
+    """Predict with a model that was fitted with --target; next to the truth, where the source has it.
 
     Categories come with their probabilities, numbers with standard deviation and 90 % interval.
 

@@ -24,7 +24,7 @@ def score(
     entries: Annotated[bool, typer.Option("--entries", help="Also the score of every entry of a vertex.")] = False,
     pseudo: Annotated[
         bool,
-        typer.Option("--pseudo", help="The paper's pseudo-likelihood, in which a vertex hears its own echo."),
+        typer.Option("--pseudo", help="The paper's pseudo-likelihood, in which a vertex sees its own value."),
     ] = False,
     *,
     forms: options.Forms,

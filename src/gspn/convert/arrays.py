@@ -267,7 +267,8 @@ def _read_targets(
         level = next((level for level, rows in fits.items() if array.shape[:1] == (rows,)), None)
     if level is None or array.ndim not in (1, 2) or len(array) != fits[level]:
         raise InputError(
-            f"y must have one row per graph ({num_graphs}) or one row per vertex ({size}), got shape {list(array.shape)}"
+            f"y must have one row per graph ({num_graphs}) or one row per vertex ({size}), "
+            f"got shape {list(array.shape)}"
         )
     if array.dtype.kind not in "biuf":
         columns = {"y": array} if array.ndim == 1 else {f"y{i}": column for i, column in enumerate(array.T)}

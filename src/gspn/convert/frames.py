@@ -106,7 +106,7 @@ def graph_table(
     graph: str = "graph",
     y: str | Sequence[str] | None = None,
 ) -> DataFrame:
-    """A DataFrame with one row per graph: its name, its targets if the dataset has any, a column for each of the results.
+    """A DataFrame with one row per graph: its name, its targets if the dataset has any, a column for each result.
 
     Without results it is what `from_tables` takes as `targets`.
     """

@@ -2,8 +2,8 @@
 
 With two levels and without self-loops no vertex occurs in its own tree, so that the pseudo-likelihood is the likelihood
 of every vertex given the others, and EM maximises it: with the log-density of the parameters (`prior` pseudo-
-observations, ridges, what covariances are drawn towards) it never falls. Higher levels would meet echoes; they start as
-copies of level 1, and are learned by gradient descent on masked entries.
+observations, ridges, pooled covariances) it never falls. At higher levels vertices see their own values; these levels
+start as copies of level 1, and are learned by gradient descent on masked entries.
 
 Vertices may have weights, as in a Bayesian bootstrap: a vertex of weight 2 counts as two that are alike. They multiply
 its log-likelihood and its responsibilities, so everything that is estimated from these, transitions too; what it tells

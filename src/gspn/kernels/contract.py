@@ -34,7 +34,7 @@ class Received:
 
 
 class Expectations(NamedTuple):
-    """What vertices expect of their own entries, which their receivers hear."""
+    """Expectations of vertices' own entries, which they send."""
 
     mean: Tensor
     """[N, D]"""

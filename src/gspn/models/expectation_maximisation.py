@@ -91,7 +91,7 @@ def bootstrap_by_em(
 ) -> list[dict[str, Any]]:
     """Steps of EM from where the hierarchy stands, up to level 1, on vertices with the weights of a Bayesian bootstrap.
 
-    What is learned is a draw from about the posterior of the parameters. The graph stays: a vertex is heard by its
+    What is learned is a draw from about the posterior of the parameters. The graph stays: a vertex sends to its
     neighbours as ever.
     """
     batch, history = _seen(training), list[dict[str, Any]]()

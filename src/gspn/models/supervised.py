@@ -32,8 +32,8 @@ class SupervisedGSPN(GSPN):
     """Graph-Induced Sum-Product Network that predicts targets of graphs, or of vertices.
 
     It answers all questions about vertices that a GSPN answers; the answers are meaningful as far as
-    `likelihood_weight` made the vertices part of the training. That is why it is a `GSPN`: stacks, commands and features
-    of graphs accept either.
+    `likelihood_weight` made the vertices part of the training. That is why it is a `GSPN`: stacks, commands and
+    features of graphs accept either.
 
     Arguments that are not listed here are as for `GSPN`; `objective` is that of the vertices.
 
@@ -283,7 +283,7 @@ class SupervisedGSPN(GSPN):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The target's values by code, the order of `predict_proba`; scikit-learn's scorers assume that they are sorted."""
+        """The target's values by code, the order of `predict_proba`; scikit-learn's scorers assume sorted ones."""
         if not isinstance(self.target, Binary | Categorical):
             raise AttributeError("only a single categorical or binary target has classes")
         return class_values(self.target)
