@@ -128,7 +128,7 @@ class _Typed:
             return math.nan
         if not is_number(value):
             # Text is refused even where it reads as a number: "1,5" and "1e3" leave too much to guess.
-            raise self._at(row, f"{shorten(value)} is no number")
+            raise self._at(row, f"{shorten(value)} is not a number")
         try:
             return float(value)
         except OverflowError:

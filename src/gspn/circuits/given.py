@@ -1,4 +1,4 @@
-"""Templates given evidence: n of them, one a row, each with mixing weights and observed entries of its own.
+"""Templates given evidence: n of them, one per row, each with mixing weights and observed entries of its own.
 
 From here come the distributions of entries that are not in the evidence, alone (`distribution`) or several together
 (`Joint`), for any template. Where the mixing weights come from is the business of whoever asks.
@@ -31,7 +31,7 @@ _LARGEST_TABLE = 10_000
 
 
 class Roots(Protocol):
-    """n distributions over the attributes of a vertex, one a row, each given evidence of its own.
+    """n distributions over the attributes of a vertex, one per row, each given evidence of its own.
 
     `Given` is a template with its mixing weights; several models that answer as one are another.
     """
@@ -191,7 +191,7 @@ def distributions(roots: Roots, wanted: Tensor) -> Iterator[tuple[int, Tensor, D
 
 
 class Joint:
-    """n joint distributions of several attributes, one a row; their order is that of `names`."""
+    """n joint distributions of several attributes, one per row; their order is that of `names`."""
 
     def __init__(self, given: Roots, names: Sequence[str]) -> None:
         self._given = given
@@ -213,7 +213,7 @@ class Joint:
     def log_prob(self, values: Mapping[str, Any] | Tensor) -> Tensor:
         """[n] joint log-density of values by name, or of encoded ones [n, k] in the order of `names`.
 
-        Each value is one a row, or one for all rows. What is missing, or not named, is summed out.
+        Each value is one per row, or one for all rows. What is missing, or not named, is summed out.
         """
         filled = self._filled(values)
         # Exactly 0 where nothing is asked.

@@ -83,7 +83,7 @@ def from_smiles(
           no parameters), chirality (none, R, S, other), in_ring, degree (number of neighbours in the graph). By name
           there are also radical_electrons, valence, isotope (0 = the natural mixture).
         - ogb: the nine features of the Open Graph Benchmark with its integer codes; "misc" is what its lists lack.
-    y: targets, one a molecule. For a source with columns the name of one or a list of names; else values: [n], [n, T],
+    y: targets, one per molecule. For a source with columns, one name or a list of names; else values: [n], [n, T],
         a mapping of names to columns, a DataFrame. They are people's values (the target encodes them); None, NaN and
         in files empty cells, NA, N/A, NaN, null and None are missing labels.
     target: what y means, an attribute or for several targets a schema; inferred and logged if not given.
@@ -311,7 +311,7 @@ def _read_cells(
     if meaning is None and len({isinstance(value, str) for value in values if value is not None}) > 1:
         row = next(row for row, value in enumerate(values) if isinstance(value, str))
         raise InputError(
-            f"{place(row)}, column {name!r}: {shorten(values[row])} is no number, but other cells are; give a target"
+            f"{place(row)}, column {name!r}: {shorten(values[row])} is not a number, but other cells are; give a target"
         )
     return values
 

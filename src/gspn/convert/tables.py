@@ -286,7 +286,7 @@ def _read_targets(targets: Any, graph: str, target: Attribute | Schema | None, w
 def _graph_targets(
     table: Table, vertices: Vertices, graph: str, target: Attribute | Schema | None, ignored: Sequence[str]
 ) -> tuple[NDArray[np.float64], Attribute | Schema]:
-    """y with one row a graph, NaN for graphs that have no row in the table."""
+    """y with one row per graph, NaN for graphs that have no row in the table."""
     columns = free_columns(table, {"graph": graph}, ignored)
     if not columns:
         raise InputError(f"{table.name} has no column besides {graph!r}, so there are no targets in it")
@@ -309,7 +309,7 @@ def _refuse_contradictions(
     if y is not None and targets is not None:
         raise InputError("y names vertex targets and targets gives graph targets; a dataset has one of them")
     if targets is not None and layout.graph is None:
-        raise InputError("targets has one row a graph, so graph must name the column that tells graphs apart")
+        raise InputError("targets has one row per graph, so graph must name the column that tells graphs apart")
     if target_attribute is not None and y is None and targets is None:
         raise InputError("target_attribute is given, but there are no targets: pass y or targets")
     if layout.edge_types is not None and layout.edge_type is None:

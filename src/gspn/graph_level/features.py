@@ -155,7 +155,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         return rows
 
     def transform(self, graphs: Graphs, *, extra: Any = None) -> FloatArray | DataFrame:
-        """[G, F] float64, one row a graph; a single graph gives one row."""
+        """[G, F] float64, one row per graph; a single graph gives one row."""
         return self.rows(graphs, extra)
 
     def rows(self, graphs: Graphs, extra: Any = None) -> FloatArray:
@@ -293,7 +293,7 @@ def _extra(extra: Any, graphs: int) -> tuple[tuple[str, ...], FloatArray]:
     try:
         table = np.asarray(extra.detach() if hasattr(extra, "detach") else extra, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"extra must be a table of numbers, one row a graph: {error}") from error
+        raise InputError(f"extra must be a table of numbers, one row per graph: {error}") from error
     if table.ndim != 2 or len(table) != graphs:
         raise InputError(f"extra must have one row for each of the {graphs} graphs, got shape {list(table.shape)}")
     names = [f"extra{column}" for column in range(table.shape[1])] if names is None else names
