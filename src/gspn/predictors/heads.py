@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gspn.predictors.embeddings import PackedEmbeddings
+from gspn.predictors.pooling import rectified_sums
 from gspn.random_streams import keyed_generator
 
 _START = 11
@@ -99,16 +100,19 @@ class HeadStack:
 
     def __call__(self, rows: PackedEmbeddings) -> Tensor:
         """[heads, G, O] for a batch of graphs."""
-        w = _by_name(torch.stack([head.numbers for head in self.heads]), self.heads[0].shapes)
-        sizes = rows.ptr.diff()
-        graph = torch.repeat_interleave(sizes, output_size=len(rows.values))
-        z = torch.addmm(w["vertex.bias"].flatten(), rows.values, w["vertex.weight"].flatten(0, 1).t()).relu()
-        sums = z.new_zeros(len(sizes), z.shape[1]).index_add(0, graph, z)
-        pooled = sums.view(len(sizes), len(self.heads), -1).transpose(0, 1)
+        w = _by_name(self._stacked(), self.heads[0].shapes)
+        z = torch.addmm(w["vertex.bias"].flatten(), rows.values, w["vertex.weight"].flatten(0, 1).t())
+        pooled = rectified_sums(z, rows.ptr).view(len(rows), len(self.heads), -1).transpose(0, 1)
         if self._averages is not None:
-            pooled = pooled / torch.where(self._averages, sizes.clamp_min(1)[None, :, None], 1)
+            pooled = pooled / torch.where(self._averages, rows.ptr.diff().clamp_min(1)[None, :, None], 1)
         active = torch.baddbmm(w["graph.bias"].unsqueeze(1), pooled, w["graph.weight"].mT).relu()
         return torch.baddbmm(w["output.bias"].unsqueeze(1), active, w["output.weight"].mT)
+
+    def _stacked(self) -> Tensor:
+        """[heads, numbers]; a single head's are not copied."""
+        if len(self.heads) == 1:
+            return self.heads[0].numbers.unsqueeze(0)
+        return torch.stack([head.numbers for head in self.heads])
 
     @torch.no_grad()
     def outputs(self, rows: PackedEmbeddings) -> Tensor:
