@@ -71,6 +71,8 @@ class Head(nn.Module):
 
     def __init__(self, weights: Weights, pooling: str) -> None:
         super().__init__()
+        # In the order of `shapes`, whatever order a file has them in.
+        weights = {name: weights[name] for name in shapes(0, 0, 0)}
         self.shapes = {name: tensor.shape for name, tensor in weights.items()}
         self.pooling = pooling
         self.numbers = nn.Parameter(torch.cat([tensor.detach().flatten() for tensor in weights.values()]))
