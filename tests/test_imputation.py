@@ -336,7 +336,7 @@ def test_scikit_learn_manners(fitted: TableImputer) -> None:
     nodes, edges = draw_tables()
     assert again.set_params(seed=0).fit(nodes, edges, progress=False) is again
     pd.testing.assert_frame_equal(again.transform(nodes, edges), fitted.transform(nodes, edges), check_exact=True)
-    assert again.feature_names_in_.tolist() == list(ATTRIBUTES)
+    assert again.feature_names_in_.tolist() == again.get_feature_names_out().tolist() == list(nodes.columns)
     assert again.model_.objective == "masked"
     of_shortcut = TableImputer(**SMALL, arguments={"shortcut": "mean"}).fit(nodes, edges, progress=False)
     assert model_of(of_shortcut).shortcut == "mean"
@@ -353,7 +353,7 @@ def test_scikit_learn_manners(fitted: TableImputer) -> None:
         (lambda n, e: (n, e.assign(bond="triple")), "edges, row 0, attribute 'bond': 'triple' is none of the cat"),
         (lambda n, e: (n, e.assign(source="w")), "edges, row 0: source 'w' is no id of nodes"),
         (lambda n, e: (n.to_dict(), e), "nodes must be a pandas DataFrame"),
-        (lambda n, e: ("nodes.csv", e), "nodes must be a pandas DataFrame, got 'nodes.csv'"),
+        (lambda n, e: ("nodes.csv", e), "nodes must be a pandas DataFrame or an array, got 'nodes.csv'"),
         (lambda n, e: (n.iloc[:0], e), "nodes has no rows"),
     ],
 )

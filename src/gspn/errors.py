@@ -7,7 +7,8 @@ differently, and each also is the builtin exception that people already catch fo
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ class Advice:
     purpose: str = "with the right name"
     value: Any = ...
     """`...` where only the caller knows it"""
+    doubtful: bool = False
+    """whether something else is more likely to be right, so that nobody should follow it without a thought"""
 
     def __str__(self) -> str:
         return f"{self.argument}={'' if self.value is ... else repr(self.value)} {self.purpose}"
@@ -36,8 +39,11 @@ class InputError(GSPNError, ValueError):
     """A value, graph, schema, setting or file that cannot be used as given.
 
     Where an attribute, or one value of it, is to blame, `attribute` and `row` say which. The message is the place, the
-    `reason` and the `advice`; `told` is the message without the advice.
+    `reason` and the `advice`; `told` is the message without the advice. Of several problems that are told at once,
+    `parts` has each.
     """
+
+    parts: tuple[InputError, ...] = ()
 
     def __init__(
         self,
@@ -51,6 +57,35 @@ class InputError(GSPNError, ValueError):
         place = "" if attribute is None else f"attribute {attribute!r}{'' if row is None else f', row {row}'}: "
         self.told = f"{place}{reason}"
         super().__init__(f"{self.told}; pass {', or '.join(map(str, self.advice))}" if self.advice else self.told)
+
+
+class Problems:
+    """What is wrong with an input, all of it: steps that fail are noted and passed over, and told together."""
+
+    def __init__(self) -> None:
+        self.found: list[InputError] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """A step that may fail without keeping later ones from being tried."""
+        try:
+            yield
+        except InputError as error:
+            self.found += error.parts or (error,)
+
+    def tell(self) -> None:
+        """Raise what was found, if anything was."""
+        if self.found:
+            raise together(self.found)
+
+
+def together(errors: Sequence[InputError]) -> InputError:
+    """Several problems as one error; a single one stays as it is."""
+    if len(errors) == 1:
+        return errors[0]
+    joint = InputError("\n- ".join([f"{len(errors)} problems:", *map(str, errors)]))
+    joint.parts = tuple(errors)
+    return joint
 
 
 class CircuitError(InputError):

@@ -7,34 +7,45 @@ Both hand the work to a model; what a filled value means is said in `queries.mis
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in
 from torch import Tensor
 from torch_geometric.data import Batch, Data, Dataset
 from torch_geometric.transforms import BaseTransform
 
 from gspn import policy
 from gspn.arguments import check_choice, check_integer
-from gspn.attributes import Attribute, Binary, Schema
+from gspn.attributes import Attribute, Binary, Schema, from_json, to_json
 from gspn.circuits.distributions import CategoricalDistribution
 from gspn.circuits.given import distributions
 from gspn.columns import shorten
+from gspn.convert.edge_tables import Layout
+from gspn.convert.features import as_frame, edges_among, is_bare, like
 from gspn.convert.files import Table, import_pandas
 from gspn.convert.foreign import DataFrame
-from gspn.convert.tables import from_tables
+from gspn.convert.tables import GraphTables, read_graph_tables
+from gspn.convert.writings import Writing, find_writing
 from gspn.errors import InputError, NotFittedError
+from gspn.files import replace_file
 from gspn.graphs import GraphDataset
 from gspn.models.gspn import GSPN
+from gspn.models.loading import load
 from gspn.models.several_tables import several_completed
 from gspn.models.stack import Stack
 from gspn.queries.missing import HOW, filled
 
 _SPREAD = ("std", "probability", "low", "high")
+_FILE = "imputer.json"
+"""Beside the saved model of a `TableImputer`: its settings, and what it has found out about tables."""
+_FITTED = ("edge_types_", "whole_numbers_", "left_out_", "id_", "feature_names_in_", "n_features_in_")
 
 _Given = TypeVar("_Given", bound=Data | Batch)
 
@@ -85,17 +96,20 @@ class Impute(BaseTransform):
         return f"{type(self).__name__}({type(self.model).__name__}, how={self.how!r})"
 
 
-class TableImputer(BaseEstimator):
+class TableImputer(TransformerMixin, BaseEstimator):
     """Completes a table of vertices by what the vertices' other entries and their neighbours say.
 
-        completed = gspn.TableImputer().fit(nodes, edges).transform(nodes, edges)
+        completed = gspn.TableImputer().fit(nodes, edges=edges).transform(nodes, edges)
 
-    `fit` takes DataFrames with gaps and trains models; `transform` completes these, or new rows and new graphs,
-    without training again. Observed entries, columns, types, order and index stay as they are; columns that held whole
-    numbers alone in training are filled with rounded ones, also where gaps have made floats of them.
+    `fit` takes DataFrames or arrays with gaps and trains models; `transform` completes these, or new rows and new
+    graphs, without training again, and gives what it was given: a DataFrame, or an array. It is a transformer of
+    scikit-learn, for pipelines; in `fit` labels `y` are ignored. Observed entries, columns, types, order and index stay
+    as they are; columns that held whole numbers alone in training are filled with rounded ones, also where gaps have
+    made floats of them. Dates, 87 %, and 1,234.5 are numbers, and are filled in the same writing.
 
-    The arguments from `schema` to `ignore` say what the tables' columns mean, as in `gspn.from_tables`; columns in
-    `ignore` are handed through. `gspn impute` fills in the same values.
+    The arguments from `schema` to `keep` say what the tables' columns mean, as in `gspn.from_tables`; columns in
+    `ignore` are handed through, and so are those that say nothing, with their gaps. Of an array, whose columns somebody
+    has chosen, only empty ones are. `gspn impute` fills in the same values.
 
     Which models fill the gaps is chosen by `gspn.policy.select`: candidates of several sizes, with and without the
     edges, learn by EM from a part of the entries and are judged by the others; up to five that do best together answer
@@ -130,6 +144,10 @@ class TableImputer(BaseEstimator):
         The edge types by code.
     whole_numbers_:
         The continuous attributes that are filled with whole numbers.
+    left_out_:
+        The columns that say nothing, each with the reason.
+    id_:
+        The column of ids; None where rows are called by the index.
     """
 
     def __init__(
@@ -146,6 +164,7 @@ class TableImputer(BaseEstimator):
         directed: bool | str = False,
         parallel: bool = False,
         ignore: str | Sequence[str] = (),
+        keep: str | Sequence[str] = (),
         how: str = "closest",
         level: float = 0.9,
         effort: policy.Effort = "normal",
@@ -169,6 +188,7 @@ class TableImputer(BaseEstimator):
         self.directed = directed
         self.parallel = parallel
         self.ignore = ignore
+        self.keep = keep
         self.how = how
         self.level = level
         self.effort = effort
@@ -199,13 +219,25 @@ class TableImputer(BaseEstimator):
             raise InputError(f"model must be a GSPN or a Stack, got {shorten(model)}")
         imputer = cls(model.schema, edge_types=edge_types, **arguments)
         imputer._take(model, edge_types, tuple(whole_numbers))
+        imputer.feature_names_in_ = np.array(model.schema.names, dtype=object)
+        imputer.n_features_in_ = len(model.schema)
         return imputer
 
-    def fit(self, nodes: Any, edges: Any = None, *, progress: bool = True) -> Self:
-        """Choose and train models on a table of vertices, and one of edges if there are any."""
+    def fit(self, X: Any, y: Any = None, *, edges: Any = None, progress: bool = True) -> Self:
+        """Choose and train models on a table of vertices, and one of edges if there are any.
+
+        Labels `y` are ignored. Edges (a table, a [2, E] array of whole numbers, …) may stand in their place.
+        """
         self._check()
-        _refuse_other_than_frames(nodes)
-        dataset = self._read(nodes, edges, self.schema, self.overrides, self.edge_types, self._ignored())
+        nodes = as_frame(self, X, reset=True)
+        keep = (self.keep,) if isinstance(self.keep, str) else tuple(self.keep)
+        if is_bare(X):
+            keep = tuple(nodes.columns[nodes.notna().any()])
+        read = self._read(
+            nodes, edges_among(y, edges), self.id, self.schema, self.overrides, self.edge_types, self._ignored(), keep
+        )
+        read.tell_what_is_left_out()
+        dataset = read.dataset()
         settings, selection = self._settings(), None
         model: GSPN | Stack
         if settings:
@@ -214,7 +246,7 @@ class TableImputer(BaseEstimator):
             with policy.choosing(progress) as notice:
                 selection = policy.select(dataset, effort=self.effort, seed=self.seed, notice=notice)
             model = selection.stack
-        self._take(model, dataset.edge_types, whole_numbers(dataset), selection)
+        self._take(model, dataset.edge_types, whole_numbers(dataset), selection, read.left_out, read.id)
         self._learned_from = nodes.copy(), dataset
         return self
 
@@ -224,37 +256,37 @@ class TableImputer(BaseEstimator):
         edge_types: Sequence[Any] | None,
         whole: tuple[str, ...],
         selection: policy.Selection | None = None,
+        left_out: dict[str, str] | None = None,
+        id: Any = ...,
     ) -> None:
         self.model_, self.schema_, self.edge_types_ = model, model.schema, edge_types
         self.whole_numbers_, self.selection_ = whole, selection
-        self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
-        self.n_features_in_ = len(self.schema_)
+        self.left_out_, self.id_ = left_out or {}, self.id if id is ... else id
 
     @overload
-    def transform(self, nodes: Any, edges: Any = None, *, return_spread: Literal[False] = False) -> DataFrame: ...
+    def transform(
+        self, X: NDArray[Any], edges: Any = None, *, return_spread: Literal[False] = False
+    ) -> NDArray[Any]: ...
+    @overload
+    def transform(self, X: Any, edges: Any = None, *, return_spread: Literal[False] = False) -> DataFrame: ...
+    @overload
+    def transform(self, X: Any, edges: Any = None, *, return_spread: Literal[True]) -> tuple[DataFrame, DataFrame]: ...
     @overload
     def transform(
-        self, nodes: Any, edges: Any = None, *, return_spread: Literal[True]
-    ) -> tuple[DataFrame, DataFrame]: ...
-    @overload
-    def transform(
-        self, nodes: Any, edges: Any = None, *, return_spread: bool
+        self, X: Any, edges: Any = None, *, return_spread: bool
     ) -> DataFrame | tuple[DataFrame, DataFrame]: ...
-    def transform(
-        self, nodes: Any, edges: Any = None, *, return_spread: bool = False
-    ) -> DataFrame | tuple[DataFrame, DataFrame]:
-        """The table of vertices without gaps.
+    def transform(self, X: Any, edges: Any = None, *, return_spread: bool = False) -> Any:
+        """The table of vertices without gaps; an array where X is one.
 
         With `return_spread` also a table with one row for each filled entry, under the index of its row: the row's
         position, attribute and value; the standard deviation and the interval of `level` (low, high) of continuous
         attributes and counts; the probability of the filled value of categories, binary attributes and counts; and of
         categories and binary attributes the likely values, the fewest that hold `level` together, likeliest first.
         """
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError("this TableImputer is not fitted yet; call fit first")
+        self._refuse_unfitted()
         self._check()
-        _refuse_other_than_frames(nodes)
-        dataset = self._read(nodes, edges, self.schema_, None, self.edge_types_, self._present(nodes, edges))
+        nodes = as_frame(self, X, reset=False)
+        dataset = self._to_complete(nodes, edges)
         completed, spread = complete(
             self.model_,
             Table(nodes, "nodes"),
@@ -265,25 +297,97 @@ class TableImputer(BaseEstimator):
             seed=self.seed,
             whole=self.whole_numbers_,
         )
-        return completed if spread is None else (completed, spread)
+        return like(completed, X) if spread is None else (like(completed, X), spread)
 
     @overload
     def fit_transform(
-        self, nodes: Any, edges: Any = None, *, return_spread: Literal[False] = False, progress: bool = True
+        self,
+        X: NDArray[Any],
+        y: Any = None,
+        *,
+        edges: Any = None,
+        return_spread: Literal[False] = False,
+        progress: bool = True,
+    ) -> NDArray[Any]: ...
+    @overload
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        edges: Any = None,
+        return_spread: Literal[False] = False,
+        progress: bool = True,
     ) -> DataFrame: ...
     @overload
     def fit_transform(
-        self, nodes: Any, edges: Any = None, *, return_spread: Literal[True], progress: bool = True
+        self, X: Any, y: Any = None, *, edges: Any = None, return_spread: Literal[True], progress: bool = True
     ) -> tuple[DataFrame, DataFrame]: ...
     @overload
     def fit_transform(
-        self, nodes: Any, edges: Any = None, *, return_spread: bool, progress: bool = True
+        self, X: Any, y: Any = None, *, edges: Any = None, return_spread: bool, progress: bool = True
     ) -> DataFrame | tuple[DataFrame, DataFrame]: ...
     def fit_transform(
-        self, nodes: Any, edges: Any = None, *, return_spread: bool = False, progress: bool = True
-    ) -> DataFrame | tuple[DataFrame, DataFrame]:
+        self, X: Any, y: Any = None, *, edges: Any = None, return_spread: bool = False, progress: bool = True
+    ) -> Any:
         """`fit` and `transform` on the same tables."""
-        return self.fit(nodes, edges, progress=progress).transform(nodes, edges, return_spread=return_spread)
+        edges = edges_among(y, edges)
+        return self.fit(X, edges=edges, progress=progress).transform(X, edges, return_spread=return_spread)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of all columns: none goes, and none comes."""
+        self._refuse_unfitted()
+        names: NDArray[Any] = _check_feature_names_in(self, input_features)
+        return names
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model and all settings to a folder, as readable text and safetensors, without pickle."""
+        self._refuse_unfitted()
+        kept = {name: _plain(value) for name, value in self.get_params(deep=False).items() if name != "schema"}
+        kept["schema"] = None if self.schema is None else self.schema.to_json()
+        fitted = {name: _plain(getattr(self, name)) for name in _FITTED if hasattr(self, name)}
+        try:
+            text = json.dumps({"settings": kept, "fitted": fitted}, indent=1)
+        except TypeError as error:
+            raise InputError(f"an argument of this TableImputer cannot be written as JSON: {error}") from error
+        self.model_.save(folder)
+        replace_file(Path(folder) / _FILE, f"{text}\n".encode())
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The imputer that `save` wrote; what was tried (`selection_`) is not kept."""
+        path = Path(folder) / _FILE
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            settings, fitted = (
+                {name: _tuple(value) for name, value in kept[part].items()} for part in ("settings", "fitted")
+            )
+            schema, overrides = settings.pop("schema"), settings.pop("overrides")
+            imputer = cls(
+                None if schema is None else Schema.from_json(schema),
+                overrides=overrides
+                and {name: kind if isinstance(kind, str) else from_json(kind) for name, kind in overrides.items()},
+                **settings,
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is no saved TableImputer: {error}") from error
+        model = load(folder)
+        assert isinstance(model, GSPN | Stack)
+        imputer._take(model, fitted["edge_types_"], fitted["whole_numbers_"])
+        for name, value in fitted.items():
+            if name not in ("edge_types_", "whole_numbers_"):
+                setattr(imputer, name, np.array(value, dtype=object) if name == "feature_names_in_" else value)
+        return imputer
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        tags.target_tags.required = False
+        return tags
+
+    def _refuse_unfitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this TableImputer is not fitted yet; call fit first")
 
     def draws(self, m: int, nodes: Any = None, edges: Any = None, *, seed: int | None = None) -> list[DataFrame]:
         """m tables of vertices without gaps, for multiple imputation: analyse each, then pool by Rubin's rules.
@@ -299,14 +403,13 @@ class TableImputer(BaseEstimator):
         draw with the parameters they have, so that their tables differ a little too little. An imputer made of a model
         (`with_model`) has no tables of its own: the models learn on from those that are given.
         """
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError("this TableImputer is not fitted yet; call fit first")
+        self._refuse_unfitted()
         self._check()
         check_integer("m", m, 1)
         own: tuple[DataFrame, GraphDataset] | None = getattr(self, "_learned_from", None)
         if nodes is not None:
-            _refuse_other_than_frames(nodes)
-            dataset = self._read(nodes, edges, self.schema_, None, self.edge_types_, self._present(nodes, edges))
+            nodes = as_frame(self, nodes, reset=False)
+            dataset = self._to_complete(nodes, edges)
         elif own is None or edges is not None:
             raise InputError("draws needs the table of vertices, nodes, unless it completes the tables of fit")
         else:
@@ -348,32 +451,42 @@ class TableImputer(BaseEstimator):
     def _present(self, nodes: Any, edges: Any) -> tuple[str, ...]:
         """What there is to ignore: tables to complete may have fewer of these columns, or no edges at all."""
         known = {*nodes.columns, *getattr(edges, "columns", ())}
-        return tuple(name for name in self._ignored() if name in known)
+        return tuple(name for name in dict.fromkeys((*self._ignored(), *self.left_out_)) if name in known)
+
+    def _to_complete(self, nodes: Any, edges: Any) -> GraphDataset:
+        """Tables as those of `fit` were read."""
+        id = self.id_ if self.id_ in nodes.columns else self.id
+        ignored = self._present(nodes, edges)
+        return self._read(nodes, edges, id, self.schema_, None, self.edge_types_, ignored).dataset()
 
     def _read(
         self,
         nodes: Any,
         edges: Any,
+        id: str | None,
         schema: Schema | None,
         overrides: Mapping[str, Attribute | str] | None,
         edge_types: Sequence[Any] | None,
         ignored: Sequence[str],
-    ) -> GraphDataset:
-        return from_tables(
-            nodes,
-            edges,
-            schema,
-            overrides=overrides,
-            edge_types=edge_types,
-            ignore=ignored,
-            id=self.id,
-            graph=self.graph,
-            source=self.source,
-            target=self.target,
-            edge_type=self.edge_type,
-            directed=self.directed,
-            parallel=self.parallel,
+        keep: Sequence[str] = (),
+    ) -> GraphTables:
+        layout = Layout(self.source, self.target, self.graph, self.edge_type, edge_types, self.directed, self.parallel)
+        return read_graph_tables(
+            nodes, edges, schema, layout=layout, id=id, overrides=overrides, ignore=ignored, keep=keep
         )
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray | tuple | list):
+        return [_plain(one) for one in (value.tolist() if isinstance(value, np.ndarray) else value)]
+    return to_json(value) if isinstance(value, Attribute) else value
 
 
 def whole_numbers(dataset: GraphDataset) -> tuple[str, ...]:
@@ -405,7 +518,8 @@ def complete(
     """
     rows, gaps = _rows(nodes, graph), torch.isnan(dataset.entries()).numpy()
     x, spread = _answers(model, dataset, how, level, torch.Generator().manual_seed(seed))
-    completed = _completed(nodes.frame, dataset, x, rows, whole)
+    writings = _writings(nodes, model.schema)
+    completed = _completed(nodes.frame, dataset, x, rows, whole, writings)
     if level is None:
         return completed, None
     # One row a filled entry, in the order of the table's rows and the schema's attributes.
@@ -416,9 +530,27 @@ def complete(
     columns = {name: completed[name].tolist() for name in model.schema.names}
     filled_in = np.fromiter((columns[name][row] for row, name in zip(place, names, strict=True)), object, len(place))
     found = {name: spread[name][tuple(entries.T)] for name in (*_SPREAD, "likely")}
+    for side in ("low", "high") if writings else ():
+        found[side] = np.array(
+            [
+                writings[name].write(value) if name in writings else value
+                for name, value in zip(names, found[side], strict=True)
+            ],
+            dtype=object,
+        )
     return completed, import_pandas().DataFrame(
         {"row": place, "attribute": names, "value": filled_in, **found}, index=completed.index.take(place)
     )
+
+
+def _writings(nodes: Table, schema: Schema) -> dict[str, Writing]:
+    """How those columns write numbers that do it as people do: dates, 87 %, 1,234.5."""
+    found = {
+        attribute.name: find_writing(nodes.frame[attribute.name], comma=nodes.separator == ";")
+        for attribute in schema
+        if attribute.kind in ("continuous", "count")
+    }
+    return {name: writing for name, writing in found.items() if writing is not None}
 
 
 def complete_often(
@@ -434,8 +566,9 @@ def complete_often(
 ) -> list[DataFrame]:
     """m tables of vertices without gaps (see `TableImputer.draws`); the models learned from the dataset unless said."""
     rows, learned_from = _rows(nodes, graph), dataset if learned_from is None else learned_from
+    writings = _writings(nodes, dataset.schema)
     return [
-        _completed(nodes.frame, dataset, x, rows, whole)
+        _completed(nodes.frame, dataset, x, rows, whole, writings)
         for x in several_completed(model, dataset, learned_from, m, seed)
     ]
 
@@ -448,7 +581,12 @@ def _rows(nodes: Table, graph: str | None) -> NDArray[np.int64]:
 
 
 def _completed(
-    frame: DataFrame, dataset: GraphDataset, x: Tensor, rows: NDArray[np.int64], whole: Sequence[str]
+    frame: DataFrame,
+    dataset: GraphDataset,
+    x: Tensor,
+    rows: NDArray[np.int64],
+    whole: Sequence[str],
+    writings: Mapping[str, Writing],
 ) -> DataFrame:
     """A copy of the frame with gaps of the dataset filled from x [N, d], which is in the dataset's order."""
     completed: DataFrame = frame.copy()
@@ -459,6 +597,8 @@ def _completed(
             values = attribute.decode(x[where, column])
             if attribute.name in whole:
                 values = [round(value) for value in values]
+            if attribute.name in writings:
+                values = list(map(writings[attribute.name].write, values))
             completed[attribute.name] = _with_values(frame[attribute.name], rows[where], values, attribute)
     return completed
 
@@ -530,8 +670,3 @@ def _with_values(series: Any, rows: NDArray[np.int64], values: list[Any], attrib
 
 def _is_bool(value: object) -> bool:
     return isinstance(value, bool | np.bool_)
-
-
-def _refuse_other_than_frames(nodes: Any) -> None:
-    if not isinstance(nodes, import_pandas().DataFrame):
-        raise InputError(f"nodes must be a pandas DataFrame, got {shorten(nodes)}")

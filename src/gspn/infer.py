@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import KINDS, Attribute, Binary, Categorical, Continuous, Count, Schema, from_json
 from gspn.columns import enumerate_briefly, is_missing, is_number, read_column, shorten, tensor_to_array
-from gspn.errors import Advice, InputError
+from gspn.errors import Advice, InputError, Problems
 
 _log = logging.getLogger(__name__)
 
@@ -55,12 +55,12 @@ def infer_schema(
     for name in columns.values:
         if not isinstance(name, str):
             raise InputError(f"column {name!r}: names of attributes must be text; rename it")
-    chosen = [
-        _choose(name, values, columns.coded, override, advice, classes or columns.coded)
-        for (name, values), override in zip(
-            columns.values.items(), _overrides(columns.values, overrides, named), strict=True
-        )
-    ]
+    chosen, problems = [], Problems()
+    every = _overrides(columns.values, overrides, named)
+    for (name, values), override in zip(columns.values.items(), every, strict=True):
+        with problems.noted():
+            chosen.append(_choose(name, values, columns.coded, override, advice, classes or columns.coded))
+    problems.tell()
     schema = Schema(attribute for attribute, _ in chosen)
     _log.info("inferred schema:\n%s", schema.table([reason for _, reason in chosen]))
     return schema
@@ -200,7 +200,7 @@ def _refuse_text_among_numbers(
     name: str, column: NDArray[Any] | list[Any], distinct: Sequence[Any], advice: Advice | None
 ) -> None:
     """One typo would make a category of every number: where most values are numbers, all of them have to be."""
-    reads = {value: _reads_as_number(value) for value in distinct}
+    reads = {value: reads_as_number(value) for value in distinct}
     if all(reads.values()):
         return
     present = [(row, value) for row, value in enumerate(column) if value in reads]
@@ -210,11 +210,12 @@ def _refuse_text_among_numbers(
             f"{shorten(value)} is no number, but most values are; mend it, or keep it as a category",
             attribute=name,
             row=row,
-            advice=[advice or Advice("overrides", "if it is meant", {name: "categorical"})],
+            advice=[advice or Advice("overrides", "if it is meant", {name: "categorical"}, doubtful=True)],
         )
 
 
-def _reads_as_number(value: object) -> bool:
+def reads_as_number(value: object) -> bool:
+    """Whether a cell of text is a number, but for its type."""
     if not isinstance(value, str):
         return is_number(value) and not isinstance(value, (bool, np.bool_))
     try:

@@ -137,7 +137,7 @@ def test_one_bad_cell_of_a_file_is_named(tmp_path: Path) -> None:
         ("twice.csv", b"id,a,a\n1,2,3\n", "twice.csv cannot be read: column 'a' occurs twice; rename one"),
         ("broken.csv.gz", b"id,a\n1,2\n", r"broken.csv.gz cannot be read: Not a gzipped file"),
         ("broken.parquet", b"id,a\n1,2\n", r"broken.parquet cannot be read: "),
-        ("latin.csv", b"id,a\n1,\xff\n", r"latin.csv cannot be read: 'utf-8' codec"),
+        ("bytes.csv", b"id,a\n1,\xff\x01\n", r"bytes.csv cannot be read: 'utf-8' codec"),
         ("gap.csv", b"id,a\n1,0.5\n,1.5\n", r"gap.csv, row 1: the id \(column 'id'\) is missing"),
         ("text.csv", b"id,a\n1,0.5\n2,high\n", r"text.csv, row 1, attribute 'a': 'high' is no number"),
         ("header.csv", b"id,a\n", "header.csv has no rows, so there is no graph"),

@@ -21,7 +21,7 @@ from gspn.errors import InputError
         ({"edges": 7}, "edges must be a DataFrame, a path, .*, got 7"),
         ({"nodes": NODES.iloc[:0]}, "nodes has no rows, so there is no graph"),
         (
-            {"nodes": NODES.rename(columns={"id": "name"})},
+            {"nodes": NODES.rename(columns={"id": "name"}), "edges": edges(("x", "y"))},
             "nodes has no column 'id'; there are name, a; pass id= with the right name, or id=None to take",
         ),
         ({"graph": "g"}, "nodes has no column 'g'; there are id, a; pass graph= with the right name$"),
@@ -61,7 +61,10 @@ from gspn.errors import InputError
             {"nodes": NODES[["id"]], "schema": None},
             "nodes: the source has no attributes, so there is no schema to infer",
         ),
-        ({"nodes": NODES.assign(b=None), "schema": None}, "nodes: attribute 'b': every value is missing"),
+        (
+            {"nodes": NODES.assign(b=None), "schema": None, "keep": "b"},
+            "nodes: attribute 'b': every value is missing",
+        ),
         (
             {"nodes": NODES.assign(b=[1, [2], 3, 4]), "schema": None},
             r"nodes, row 1, attribute 'b': \[2\] is no single value",

@@ -17,6 +17,7 @@ import gspn
 from gspn.circuits.evidence import Evidence
 from gspn.errors import InputError
 from gspn.hierarchy import em
+from gspn.hierarchy.aggregation import Mean
 from gspn.models.expectation_maximisation import learn_by_em
 
 
@@ -42,6 +43,18 @@ def test_never_falls(covariance: str, context: str | None, slopes: str, prior: f
 
 
 @pytest.mark.parametrize("prior", [0.0, 2.0])
+@pytest.mark.parametrize("context", [None, "neighbours", "two_hops"])
+@pytest.mark.parametrize("aggregation", ["symmetric", "product"])
+def test_never_falls_with_other_aggregations(aggregation: str, context: str | None, prior: float) -> None:
+    """With the exact estimate of weighted means, and with that of products, which climbs."""
+    fitted = model(aggregation=aggregation, covariance="shrunk", context=context, prior=prior).double()
+    fitted.fit(graph(), progress=False, keep_scores=False)
+    found = [record["objective"] for record in fitted.em_history_ if record["level"] == 1]
+    assert len(found) > 1
+    assert all(after >= before - 1e-9 * abs(before) for before, after in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize("prior", [0.0, 2.0])
 @pytest.mark.parametrize(
     ("context", "slopes"), [(None, "tied"), ("neighbours", "tied"), ("neighbours", "free"), ("two_hops", "tied")]
 )
@@ -60,17 +73,20 @@ def test_never_falls_with_atoms(covariance: str, context: str | None, slopes: st
     assert bool((own < 1).all())
 
 
-def test_the_objective_is_what_it_is_said_to_be() -> None:
-    """The last record: likelihoods of vertices that receive, log-densities of leaves and of transitions."""
+@pytest.mark.parametrize("aggregation", ["mean", "symmetric", "product"])
+def test_the_objective_is_what_it_is_said_to_be(aggregation: str) -> None:
+    """The last record: likelihoods of vertices that receive, log-densities of leaves, of transitions and of b."""
     prior, data = 1.5, graph()
-    fitted = model(covariance="shrunk", context="neighbours", prior=prior).double()
+    fitted = model(aggregation=aggregation, covariance="shrunk", context="neighbours", prior=prior).double()
     fitted.fit(data, progress=False, keep_scores=False)
     receives = torch.bincount(data.edge_index[1], minlength=len(data.x)) > 0
     likelihood = fitted.log_likelihood(data)[receives].sum()
     hierarchy = fitted.hierarchy
     of_leaves = sum(float(family.log_prior(family.natural(), prior)[1].detach()) for family in hierarchy.families)
     of_transitions = prior / 3 * float(hierarchy.transitions().detach().log().sum())
-    expected = (float(likelihood) + of_leaves + of_transitions) / int(receives.sum())
+    own = fitted.get_parameters().get("aggregation", {"prior": torch.ones(1)})["prior"]
+    of_own = prior / 3 * float(own.log().sum())
+    expected = (float(likelihood) + of_leaves + of_transitions + of_own) / int(receives.sum())
     assert fitted.em_history_[-1]["objective"] == pytest.approx(expected, rel=1e-9)
 
 
@@ -143,6 +159,36 @@ def test_missing_second_moments_count() -> None:
             leaves = {("a", "b", "c"): {**parameters["leaves"]["a", "b", "c"], "covariance": changed}}
             fitted.set_parameters({**parameters, "leaves": leaves})
             assert float(fitted.log_likelihood(data).sum()) < best
+
+
+def test_all_parameters_of_a_product_are_learned() -> None:
+    """Where neighbours are alike and half of the entries missing, messages say more together than their mean."""
+    data, ends = graph(size=400, missing=0.6), {}
+    for name in ("mean", "product"):
+        ends[name] = model(aggregation=name).double().fit(data, progress=False, keep_scores=False)
+    gain = ends["product"].em_history_[-1]["objective"] - ends["mean"].em_history_[-1]["objective"]
+    assert gain > 0.05
+    parameters = ends["product"].get_parameters()
+    own, edges = parameters["aggregation"], torch.bincount(data.edge_type).double()
+    usual = torch.einsum("t,tski,sk->si", edges / edges.sum(), parameters["transitions"][0], parameters["prior"])
+    assert float((own["beta"] - 0.5).abs()) > 0.01
+    assert float((own["prior"][0] - usual).abs().max()) > 0.01
+
+
+def test_a_product_above_the_second_level_starts_as_the_second() -> None:
+    fitted = model(num_layers=3, aggregation="product").double().fit(graph(), progress=False, keep_scores=False)
+    own, parameters = fitted.get_parameters()["aggregation"], fitted.get_parameters()
+    assert float(own["beta"][1]) == float(own["beta"][0])
+    edges = torch.bincount(graph().edge_type).double()
+    usual = torch.einsum("t,tski,sk->si", edges / edges.sum(), parameters["transitions"][1], own["prior"][0])
+    torch.testing.assert_close(own["prior"][1], usual)
+
+
+@pytest.mark.usefixtures("own_registries")
+def test_other_aggregations_are_refused_by_name() -> None:
+    gspn.register_aggregation("theirs", Mean)
+    with pytest.raises(InputError, match="'mean', 'symmetric', 'product', not 'theirs'"):
+        model(aggregation="theirs").fit(graph(), progress=False)
 
 
 def test_refusals() -> None:

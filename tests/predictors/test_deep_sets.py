@@ -132,7 +132,7 @@ def test_one_class_only() -> None:
 
 @every_target
 def test_graphs_without_labels_change_nothing(target: Target) -> None:
-    """With all graphs in one batch, a graph without labels is as good as absent but for the inputs' units.
+    """With all graphs in one batch, a graph without labels is as good as absent, but for what standardises inputs.
 
     The same graphs once more have the same mean and deviation.
     """

@@ -180,7 +180,7 @@ def forgetful(climb: Climb) -> Levels:
         if posterior is None:
             return aggregate(level, posterior, told)
         start = climb.prior.expand(batch.num_vertices, *climb.prior.shape)
-        known = level, first[level - 1], batch, start, batch.target, batch.in_degree
+        known = level, first[level - 1], batch, start, batch.target, batch.in_degree, climb.prior
         said = posterior, None if told is None else told.mean, *known
         return Mean(0, 0, 0, 0).forward(Messages(*said))
 

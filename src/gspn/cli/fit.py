@@ -92,7 +92,6 @@ def fit(
     from gspn.cli.predictors import fit_predictor, predicts_graphs, show_predictor
     from gspn.cli.reading import Reading, parse_types
     from gspn.cli.training import show_graphs, show_training, train
-    from gspn.policy import settings_for
 
     check_folder(output, force)
     kinds = parse_types(types)
@@ -105,8 +104,10 @@ def fit(
     )
     graphs = read_graphs(source, edges, wanted)
     dataset = graphs.dataset
+    from gspn.policy import settings_for  # imports torch, which nobody needs to be told what is wrong with a table
+
     _check_level(dataset, bool(target), level)
-    show_graphs(console, dataset, said=None if edges is None else kinds)
+    show_graphs(console, dataset, said=None if edges is None else kinds, notes=graphs.notes)
     said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed}
     if target and not end_to_end and predicts_graphs(dataset):
         predictor = fit_predictor(dataset, console, checkpoint, said_of_model | {"objective": objective})

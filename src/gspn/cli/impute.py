@@ -21,7 +21,9 @@ _LEVEL = 0.9
 
 @options.bundled
 def impute(
-    nodes: Annotated[Path, typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet).", show_default=False)],
+    nodes: Annotated[
+        Path, typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet, Excel).", show_default=False)
+    ],
     edges: Annotated[Path | None, typer.Argument(help="Table of edges.", show_default=False)] = None,
     output: Annotated[
         Path | None,
@@ -68,27 +70,36 @@ def impute(
     from gspn.cli.reading import Reading, parse_types
     from gspn.cli.training import show_graphs
     from gspn.errors import InputError
-    from gspn.imputation import complete, complete_often
 
     check_file(output, force)
     check_folder(save_model, force)
     if model is not None and (types or save_model or effort):
         raise InputError("--types, --effort and --save-model are for training, but --model brings a trained model")
     sizes = {"num_layers": layers, "num_states": states, "epochs": epochs}
-    _check_effort(effort, sizes)
-    _check_how(how, draws)
     kinds, fitted, reading = parse_types(types), None, None
     if model is not None:
         from gspn.models.loading import load
 
         fitted, reading = load(model), Reading.beside(model)
     graphs = read_tables(nodes, edges, Wanted(Reading.of(reading, **vars(columns)), fitted, kinds))
-    assert graphs.nodes is not None
+    if graphs.nodes is None:
+        column = graphs.reading.smiles
+        raise InputError(
+            f"{nodes} is a table of molecules, in column {column!r}, and impute fills tables of vertices: gspn fit "
+            f"--target NAME predicts a column of molecules; --ignore {column!r} fills the others without the molecules"
+        )
+    _check_effort(effort, sizes)
+    _check_how(how, draws)
+    from gspn.imputation import (
+        complete,
+        complete_often,
+    )  # imports torch, which nobody needs to be told what is wrong with a table
+
     if draws is not None and "draw" in graphs.nodes.frame.columns:
         raise InputError("there is a column 'draw' already; rename it, as completed tables are numbered by it")
     selection = None
     if fitted is None:
-        show_graphs(console, graphs.dataset, said=kinds)
+        show_graphs(console, graphs.dataset, said=kinds, notes=graphs.notes)
         fitted, selection = _trained(console, graphs.dataset, effort, sizes, seed)
     read = replace(graphs.nodes, frame=graphs.nodes.with_whole_numbers())
     of_table: Any = {"graph": graphs.reading.graph, "seed": seed, "whole": graphs.reading.whole_numbers}

@@ -7,7 +7,7 @@ were that the model learned from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
@@ -19,12 +19,13 @@ from gspn.errors import InputError
 if TYPE_CHECKING:
     from gspn.attributes import Attribute, Schema
     from gspn.convert.files import Table
+    from gspn.convert.tables import GraphTables
     from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
 
 MOLECULES, SD_FILES = (".smi", ".smiles", ".txt"), (".sdf", ".sd", ".mol")
-TABLES = (".csv", ".tsv", ".parquet", ".pq")
+TABLES = (".csv", ".tsv", ".parquet", ".pq", ".xlsx")
 LITERAL = "smiles:"
 
 
@@ -38,6 +39,8 @@ class Graphs:
     """whether they can be drawn as molecules"""
     nodes: Table | None = None
     """the table of vertices, where there is one"""
+    notes: tuple[str, ...] = ()
+    """what was found out about its columns, and how to say otherwise"""
 
 
 @dataclass(frozen=True)
@@ -117,45 +120,76 @@ def read_graphs(source: str, edges: Path | None, wanted: Wanted) -> Graphs:
 
 def read_tables(path: Path, edges: Path | None, wanted: Wanted) -> Graphs:
     """The graphs of a table of vertices, and one of edges if there are any; or the molecules of a table of these."""
+    from gspn.convert.edge_tables import Layout
     from gspn.convert.files import read_table
-    from gspn.convert.tables import from_tables
-    from gspn.imputation import whole_numbers
+    from gspn.convert.finding import find_smiles
+    from gspn.convert.tables import read_graph_tables
+    from gspn.errors import Problems
 
-    read, schema = wanted.reading, wanted.schema
-    for file in (path, edges):
-        if file is not None and not file.exists():
-            raise InputError(f"{file}: there is no such file")
+    read, schema, problems = wanted.reading, wanted.schema, Problems()
+    written: dict[str, Any] = {"delimiter": read.delimiter, "encoding": read.encoding}
     kinds = None if schema is None else {attribute.name: attribute for attribute in schema}
-    nodes = read_table(path, "nodes", [read.id, read.graph], kinds)
-    present = {str(name) for name in nodes.frame.columns}
-    if edges is None and read.smiles in present:
-        return read_smiles(nodes, wanted)
+    nodes: Table | None = None
+    with problems.noted():
+        nodes = read_table(path, "nodes", [read.id, read.graph], kinds, **written)
+    present = set[str]() if nodes is None else {str(name) for name in nodes.frame.columns}
+    if nodes is not None and edges is None and not (schema is not None and present.issuperset(schema.names)):
+        smiles = find_smiles(nodes.frame, read.smiles, read.ignore)
+        if smiles is not None:
+            return read_smiles(nodes, replace(wanted, reading=replace(read, smiles=smiles)))
     labels = [name for name in wanted.labels if wanted.labels_file is None and (schema is None or name in present)]
     ignored = [name for name in read.ignore if schema is None or name in present]
     if schema is not None:  # what the model knows nothing of
         ignored += sorted(present - {*schema.names, read.id, read.graph, *labels, *ignored})
     targets = _graph_labels(wanted)
-    dataset = from_tables(
+    has_types = edges is not None and read.edge_type is not None
+    found = read_graph_tables(
         nodes,
         edges,
         schema,
+        layout=Layout(
+            read.ends[0],
+            read.ends[1],
+            read.graph,
+            read.edge_type if has_types else None,
+            read.edge_types if has_types else None,
+            read.directed,
+            read.parallel,
+        ),
         id=read.id,
-        graph=read.graph,
-        source=read.ends[0],
-        target=read.ends[1],
-        edge_type=read.edge_type if edges is not None else None,
-        edge_types=read.edge_types if edges is not None and read.edge_type is not None else None,
-        directed=read.directed,
-        parallel=read.parallel,
         y=None if not labels else labels[0] if len(labels) == 1 else labels,
         targets=targets,
         target_attribute=wanted.target if labels or targets is not None else None,
         ignore=ignored,
+        keep=read.keep if schema is None else (),
         overrides=wanted.types or None,
+        problems=problems,
+        **written,
     )
+    dataset = found.dataset()
+    from gspn.imputation import whole_numbers  # imports torch, as the line before does: no problem waits for it
+
     whole = whole_numbers(dataset) if schema is None else read.whole_numbers
-    found = replace(read, edge_types=dataset.edge_types or read.edge_types, whole_numbers=whole)
-    return Graphs(dataset, found, nodes=nodes)
+    reading = replace(
+        read,
+        id=read.id if found.id is None else found.id,
+        ends=found.layout.ends,
+        edge_types=dataset.edge_types or read.edge_types,
+        whole_numbers=whole,
+    )
+    return Graphs(dataset, reading, nodes=found.nodes, notes=tuple(_notes(found, read, edges)))
+
+
+def _notes(found: GraphTables, read: Reading, edges: Path | None) -> Iterator[str]:
+    """What was found out about columns, in words."""
+    if found.id != read.id:
+        ids = "rows are called by their numbers" if found.id is None else f"{found.id!r} holds what {edges} names"
+        yield f"no column is called {read.id!r}: {ids}; --id says otherwise"
+    if edges is not None and found.layout.ends != read.ends:
+        yield f"edges lead from {' to '.join(map(repr, found.layout.ends))}; --ends FROM,TO says otherwise"
+    if found.left_out:
+        told = ", ".join(f"{name!r} ({reason})" for name, reason in found.left_out.items())
+        yield f"left out, with the gaps in them: {told}; to keep one: --keep {next(iter(found.left_out))!r}"
 
 
 def _graph_labels(wanted: Wanted) -> Any:
@@ -167,7 +201,8 @@ def _graph_labels(wanted: Wanted) -> Any:
         raise InputError("--targets gives labels of graphs, so --graph must name the column that tells graphs apart")
     from gspn.convert.files import read_table
 
-    frame = read_table(wanted.labels_file, "targets", [graph]).frame
+    read = wanted.reading
+    frame = read_table(wanted.labels_file, "targets", [graph], delimiter=read.delimiter, encoding=read.encoding).frame
     for name in (graph, *wanted.labels):
         if name not in frame.columns:
             raise InputError(f"{wanted.labels_file} has no column {name!r}; there are {', '.join(frame.columns)}")
@@ -192,8 +227,9 @@ def read_smiles(source: Path | Table | list[str], wanted: Wanted) -> Graphs:
                 known = ", ".join(columns) or "none"
                 raise InputError(f"{where} has no column {name!r} to learn; there are {known}")
         y = wanted.labels[0] if len(wanted.labels) == 1 else list(wanted.labels)
-    records = read_smiles_source(given, read.smiles, [read.id] if read.id in columns else [])
-    names = records.columns.get(read.id, records.names)
+    called = read.id if read.id in columns else None
+    records = read_smiles_source(given, read.smiles, [] if called is None else [called])
+    names = records.names if called is None else records.columns[called]
     dataset = from_smiles(
         given,
         features=_features(wanted),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import cleandoc
 from typing import Annotated, Any
 
@@ -18,6 +19,12 @@ from gspn.errors import Advice, GSPNError, InputError, MissingExtraError, NotFit
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 """Exit codes: something went wrong; the command or its input is wrong; Ctrl-C."""
 
+_MOST_TOLD = 20
+"""Problems of an input, in lines."""
+
+_SAID = "gspn.said"
+"""Where the arguments are kept, for a command to copy."""
+
 
 class _Commands(TyperGroup):
     """All commands. Whatever goes wrong in one of them ends in a readable line and an exit code."""
@@ -26,6 +33,7 @@ class _Commands(TyperGroup):
         # People add it at the end of the line that failed, so it may stand anywhere.
         if "--debug" in args:
             args = ["--debug", *(argument for argument in args if argument != "--debug")]
+        ctx.meta[_SAID] = list(args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -36,7 +44,7 @@ class _Commands(TyperGroup):
         except (GSPNError, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError) or ctx.params.get("debug"):
                 raise
-            _end(f"error: {_in_options(error)}", _code(error))
+            _end(f"error: {_in_options(error)}{_to_copy(error, ctx.meta[_SAID])}", _code(error))
 
 
 app = typer.Typer(
@@ -44,7 +52,7 @@ app = typer.Typer(
     cls=_Commands,
     help="Graph-Induced Sum-Product Networks: fill gaps, embed and query graphs, with exact probabilities.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use or unusable input, 130 interrupted. Graphs come from SMILES or "
-    "SD files, tables of vertices and edges (CSV, TSV, Parquet), names of datasets, or as smiles:CCO.",
+    "SD files, tables of vertices and edges (CSV, TSV, Parquet, Excel), names of datasets, or as smiles:CCO.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -92,11 +100,15 @@ def _code(error: BaseException) -> int:
 
 
 def _in_options(error: BaseException) -> str:
-    """The message with options in place of arguments."""
-    if not isinstance(error, InputError) or not error.advice:
+    """The message with options in place of arguments; of several problems each in a line."""
+    if not isinstance(error, InputError):
         return str(error) or type(error).__name__
+    if error.parts:
+        shown = [f"- {_in_options(part)}" for part in error.parts[:_MOST_TOLD]]
+        more = len(error.parts) - len(shown)
+        return "\n".join([f"{len(error.parts)} problems", *shown, *([f"- and {more} more"] if more else [])])
     options = [option for advice in error.advice if (option := _option(advice))]
-    return f"{error.told}; pass {', or '.join(options)}" if options else error.told
+    return f"{error.told}; pass {', or '.join(options)}" if options else error.told or type(error).__name__
 
 
 def _option(advice: Advice) -> str | None:
@@ -104,16 +116,40 @@ def _option(advice: Advice) -> str | None:
     match advice.argument, advice.value:
         case "source" | "target", _:
             return "the right names with --ends FROM,TO"
-        case "ignore", [name]:
-            return f"--ignore {name!r} {advice.purpose}"
-        case "overrides", {**kinds}:
-            ((name, kind),) = kinds.items()
-            return f"--types '{name}={kind}' {advice.purpose}"
-        case ("parallel" | "directed") as name, True:
-            return f"--{name} {advice.purpose}"
-        case ("id" | "graph" | "edge_type") as name, value if value is ...:
+        case "id", None:
+            return f"--id none {advice.purpose}"
+        case ("id" | "graph" | "edge_type" | "encoding") as name, value if value is ...:
             return f"--{name.replace('_', '-')} {advice.purpose}"
+    said = _said(advice)
+    return None if said is None else f"{shlex.join(filter(None, said))} {advice.purpose}"
+
+
+def _said(advice: Advice) -> tuple[str, str] | None:
+    """An option and its value, where both are known; of a flag the value is empty."""
+    match advice.argument, advice.value:
+        case ("ignore" | "keep") as name, [*columns]:
+            return f"--{name}", ",".join(columns)
+        case "overrides", {**kinds}:
+            return "--types", ",".join(f"{name}={kind}" for name, kind in kinds.items())
+        case ("parallel" | "directed") as name, True:
+            return f"--{name}", ""
     return None
+
+
+def _to_copy(error: BaseException, arguments: Sequence[str]) -> str:
+    """The command again, with all that the advice is; nothing where there is none."""
+    parts = () if not isinstance(error, InputError) else error.parts or (error,)
+    said = [next((_said(one) for one in part.advice if _said(one) and not one.doubtful), None) for part in parts]
+    again, mended = list(arguments), [option for option in said if option is not None]
+    for option, value in mended:
+        if option not in again:
+            again += filter(None, (option, value))
+        elif value and value not in again[again.index(option) + 1].split(","):
+            again[again.index(option) + 1] += f",{value}"
+    if not mended:
+        return ""
+    when = "to copy" if len(mended) == len(parts) else "to copy, once the rest is mended"
+    return f"\n{when}: {shlex.join(['gspn', *again])}"
 
 
 def _end(line: str, code: int) -> None:

@@ -62,7 +62,10 @@ DatasetOptions = Annotated[
 class Columns:
     """What the columns of tables mean."""
 
-    id: Annotated[str | None, _column("--id", "Column of vertex ids; of molecules' names (default: id).")] = None
+    id: Annotated[
+        str | None,
+        _column("--id", "Column of vertex ids, or none; of molecules' names (default: id, else what edges name)."),
+    ] = None
     graph: Annotated[
         str | None, _column("--graph", "Column that tells the graph of a vertex (default: all are one graph).")
     ] = None
@@ -77,6 +80,15 @@ class Columns:
         bool | None, _column("--parallel", "Rows that repeat an edge count as often as they stand there.")
     ] = None
     ignore: Annotated[str | None, _column("--ignore", "Columns to leave out: name,comment.")] = None
+    keep: Annotated[
+        str | None, _column("--keep", "Columns that would be left out, as they seem to say nothing: name,comment.")
+    ] = None
+    delimiter: Annotated[
+        str | None, _column("--delimiter", "Between cells of text: ; or tab (default: found in the file).")
+    ] = None
+    encoding: Annotated[str | None, _column("--encoding", "Of text: latin-1, utf-16 (default: found in the file).")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,16 @@ _KINDS = ("categorical", "continuous", "binary", "count")
 class Reading:
     """Which columns mean what, and which features atoms have."""
 
-    id: str = "id"
+    id: str | None = "id"
     graph: str | None = None
     ends: tuple[str, ...] = ("source", "target")
     edge_type: str | None = None
     directed: bool = False
     parallel: bool = False
     ignore: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    delimiter: str | None = None
+    encoding: str | None = None
     smiles: str = "smiles"
     features: str | tuple[str, ...] = "default"
     options: tuple[str, ...] = ()
@@ -40,9 +43,11 @@ class Reading:
     def of(cls, base: Reading | None = None, **said: Any) -> Reading:
         """What was said on the command line, and for all else what `base` or the defaults say."""
         given = {name: value for name, value in said.items() if value is not None}
-        for name in ("ends", "ignore"):
+        for name in ("ends", "ignore", "keep"):
             if name in given:
                 given[name] = _listed(given[name])
+        if given.get("id") == "none":
+            given["id"] = None
         if len(given.get("ends", "ab")) != 2:
             raise InputError("--ends takes two columns: --ends source,target")
         if given.get("features", "default") not in ("default", "ogb"):

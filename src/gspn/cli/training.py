@@ -42,10 +42,13 @@ def loss_of_columns(held_out: HeldOutEntries, seed: int) -> float:
     return held_out(columns_alone(held_out.training, seed))["validation"]
 
 
-def show_graphs(console: Console, dataset: GraphDataset, said: Collection[str] | None = None) -> None:
+def show_graphs(
+    console: Console, dataset: GraphDataset, said: Collection[str] | None = None, notes: Sequence[str] = ()
+) -> None:
     """What was read: how much of it, and the attributes with their kinds.
 
-    `said` names those of which a user has said the kind, where the others' are guessed from a table.
+    `said` names those of which a user has said the kind, where the others' are guessed from a table; `notes` is what
+    was found out about its columns.
     """
     import torch
 
@@ -66,9 +69,8 @@ def show_graphs(console: Console, dataset: GraphDataset, said: Collection[str] |
             for attribute, count in zip(dataset.schema, missing, strict=True)
         ]
     )
-    for attribute, count in zip(dataset.schema, missing, strict=True):
-        if attribute.kind == "categorical" and len(attribute.categories) > max(20, (vertices - count) // 2):  # type: ignore[union-attr]
-            console.note(f"warning: nearly every value of {attribute.name!r} is different; --ignore it if it is a name")
+    for note in notes:
+        console.note(note)
     if said is not None:
         _show_guesses(console, dataset, said)
 

@@ -12,10 +12,11 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gspn.attributes import Attribute, Schema
 from gspn.columns import shorten, tensor_to_array
-from gspn.convert.values import encode_target, encode_vertices, name_array, pointer, to_tensor
+from gspn.convert.values import encode_target, encode_vertices, name_array, pointer
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.pack import packed
@@ -163,9 +164,9 @@ def assemble(
         torch.from_numpy(np.stack([number[source], number[receiver]])[:, edge_order]),
         torch.from_numpy(vertex_ptr),
         torch.from_numpy(pointer(np.bincount(edge_graph, minlength=num_graphs))),
-        edge_type=to_tensor(None if edge_type is None else edge_type[edge_order]),
+        edge_type=_to_tensor(None if edge_type is None else edge_type[edge_order]),
         edge_types=edge_types,
-        y=to_tensor(None if y is None else y[order] if of_vertices else np.array(y)),
+        y=_to_tensor(None if y is None else y[order] if of_vertices else np.array(y)),
         target_level=target_level,
         target=target,
         vertex_names=None if names is None else names[order],
@@ -306,3 +307,8 @@ def _numbers(values: Any, what: str, kinds: str = "biuf") -> NDArray[Any]:
         wanted = "whole numbers" if "f" not in kinds else "numbers"
         raise InputError(f"{what} must hold {wanted}, got type {array.dtype}")
     return array
+
+
+def _to_tensor(array: NDArray[Any] | None) -> Tensor | None:
+    """A tensor that shares the array's memory where torch allows it."""
+    return None if array is None else torch.from_numpy(np.ascontiguousarray(array))

@@ -37,7 +37,7 @@ def edges_as_table(
     each that sends: A[i, j] says that j is a neighbour of i. Of an edge that an undirected form holds both ways one row
     is left.
     """
-    if isinstance(edges, Table | str) or hasattr(edges, "__fspath__") or hasattr(edges, "columns"):
+    if is_table(edges):
         return edges
     if isinstance(directed, str):
         raise InputError(f"directed={directed!r} names a column, but edges are no table: got {shorten(edges)}")
@@ -54,6 +54,11 @@ def edges_as_table(
         ends = _pairs(list(edges))
         return _table(ends[:, 0], ends[:, 1], vertices, source, target, None)
     raise InputError(f"edges must be {_FORMS}, got {shorten(edges)} of type {type(edges).__name__}")
+
+
+def is_table(edges: Any) -> bool:
+    """Whether edges are a table, or the path of one."""
+    return isinstance(edges, Table | str) or hasattr(edges, "__fspath__") or hasattr(edges, "columns")
 
 
 def _is_sparse(edges: Any) -> bool:

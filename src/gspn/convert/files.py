@@ -1,22 +1,28 @@
-"""Tables as people hand them over: a pandas DataFrame, or a file of CSV, TSV or Parquet.
+"""Tables as people hand them over: a pandas DataFrame, or a file of CSV, TSV, Parquet or Excel.
 
-Reading is all that belongs here; what the columns mean is `tables`' business. pandas and pyarrow are imported on use.
+Reading is all that belongs here; how text is written stands in `dialects`, what the columns mean is `tables`' business.
+pandas, pyarrow and openpyxl are imported on use.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import logging
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 from gspn.attributes import Attribute, Categorical
 from gspn.columns import enumerate_briefly, shorten
+from gspn.convert.dialects import find_separator, named_separator, read_text, rows_of
 from gspn.errors import DAMAGE, Advice, InputError, MissingExtraError
+
+_log = logging.getLogger(__name__)
 
 # What an empty cell is written as in CSV files; pandas' own list, without its oddities such as "-1.#IND".
 _GAPS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "None")
@@ -24,7 +30,10 @@ _GAPS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "
 _WHOLE_NUMBER = r"[+-]?\d+"
 
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-_PARQUET = (".parquet", ".pq")
+_PARQUET, _EXCEL = (".parquet", ".pq"), (".xlsx",)
+_ENDINGS = (*_SEPARATORS, *_PARQUET, *_EXCEL)
+_ZIPPED = b"PK\x03\x04"
+"""Excel files begin so, whatever they are called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +62,15 @@ class Table:
             f"{self.name} has no column {name!r}; there are {enumerate_briefly(self.frame.columns)}",
             advice=[Advice(argument), *others],
         )
+
+    def with_text(self, names: Collection[str]) -> Table:
+        """The same, with columns that have turned out to hold ids as they stand in the file."""
+        if self.text is None:
+            return self
+        written = import_pandas().read_csv(
+            StringIO(self.text), sep=self.separator, dtype=str, keep_default_na=False, na_values=[""], index_col=False
+        )
+        return replace(self, frame=self.frame.assign(**{name: written[name] for name in names}))
 
     def with_whole_numbers(self) -> Any:
         """The frame with columns as `Int64` that were written as whole numbers: their gaps have made floats of them."""
@@ -86,12 +104,16 @@ def read_table(
     ids: Collection[str | None],
     kinds: Mapping[str, Attribute] | None = None,
     others: Attribute | None = None,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> Table:
     """The table itself (also one that was read before) or, if it is a path, the table in that file.
 
     In CSV files columns of `ids` are read as text (007 stays 007, and NA is an id, not a gap), and so are those of
     unknown kind in which a number has leading zeros, which amounts have not. Columns of a known kind
     (in `kinds`, or `others` for the rest) are read as that: text stays text, and there a category may be called NA.
+    `delimiter` and `encoding` of text are found where they are not given.
     """
     pandas = import_pandas()
     if isinstance(table, Table):
@@ -99,7 +121,7 @@ def read_table(
     elif isinstance(table, pandas.DataFrame):
         read = Table(table, name)
     elif isinstance(table, (str, os.PathLike)):
-        read = _read_file(pandas, Path(table), ids, _Kinds(kinds or {}, others))
+        read = _read_file(pandas, Path(table), ids, _Kinds(kinds or {}, others), delimiter, encoding)
     else:
         raise InputError(f"{name} must be a pandas DataFrame or the path of a file, got {shorten(table)}")
     twice = read.frame.columns[read.frame.columns.duplicated()]
@@ -123,28 +145,48 @@ class _Kinds:
         return known if known and all(isinstance(category, str) for category in known) else None
 
 
-def _read_file(pandas: Any, path: Path, ids: Collection[str | None], kinds: _Kinds) -> Table:
-    ending = next((known for known in (*_SEPARATORS, *_PARQUET) if path.name.lower().endswith(known)), None)
+def _read_file(
+    pandas: Any, path: Path, ids: Collection[str | None], kinds: _Kinds, delimiter: str | None, encoding: str | None
+) -> Table:
+    ending = next((known for known in _ENDINGS if path.name.lower().endswith(known)), None)
     if ending is None:
-        raise InputError(f"{path}: files of tables end in {', '.join((*_SEPARATORS, *_PARQUET))}")
+        raise InputError(f"{path}: files of tables end in {', '.join(_ENDINGS)}")
     if not path.exists():
         raise InputError(f"{path}: there is no such file")
     try:
         content = path.read_bytes()  # once: a pipe has nothing to say a second time
         if ending in _PARQUET:
             return Table(pandas.read_parquet(BytesIO(content)), str(path))
-        text = (gzip.decompress(content) if ending.endswith(".gz") else content).decode("utf-8-sig")
-        separator = _SEPARATORS[ending]
+        if ending in _EXCEL or content.startswith(_ZIPPED):
+            return Table(_read_excel(pandas, content, path), str(path))
+        text = read_text(gzip.decompress(content) if ending.endswith(".gz") else content, str(path), encoding)
+        separator, text = find_separator(text, _SEPARATORS[ending])
+        if delimiter is not None:
+            separator = named_separator(delimiter)
         frame = _read_csv(pandas, text, str(path), separator, ids, kinds)
     except ImportError as error:
+        what, package = ("Excel", "openpyxl") if ending in _EXCEL else ("Parquet", "pyarrow")
         raise MissingExtraError(
-            "Parquet files need pyarrow, which is not installed: pip install 'gspn[tables]'"
+            f"{what} files need {package}, which is not installed: pip install 'gspn[tables]'"
         ) from error
     except InputError:
         raise
-    except (*DAMAGE, csv.Error, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
+    except (*DAMAGE, csv.Error, ValueError, KeyError, BadZipFile) as error:  # pandas' and pyarrow's are ValueErrors
         raise InputError(f"{path} cannot be read: {error}") from error
     return Table(frame, str(path), is_text=True, text=text, separator=separator)
+
+
+def _read_excel(pandas: Any, content: bytes, path: Path) -> Any:
+    """The first sheet that holds anything."""
+    sheets = pandas.read_excel(
+        BytesIO(content), sheet_name=None, engine="openpyxl", keep_default_na=False, na_values=list(_GAPS)
+    )
+    filled = [name for name, sheet in sheets.items() if len(sheet.columns)]
+    if not filled:
+        raise ValueError("it is empty")
+    if len(filled) > 1:
+        _log.warning("%s: sheet %r is read, not %s", path, filled[0], ", ".join(map(repr, filled[1:])))
+    return sheets[filled[0]].rename(columns=str)
 
 
 def _read_csv(pandas: Any, text: str, path: str, separator: str, ids: Collection[str | None], kinds: _Kinds) -> Any:
@@ -173,7 +215,7 @@ def _read_csv(pandas: Any, text: str, path: str, separator: str, ids: Collection
     for name, known in texts.items():
         other = kinds.of(name) is not None and name not in ids and known is None
         if other and pandas.api.types.infer_dtype(frame[name], skipna=True) == "string":
-            frame[name] = _parse_cells(pandas, frame[name])
+            frame[name] = parse_cells(pandas, frame[name])
     return frame
 
 
@@ -182,17 +224,21 @@ def _read_header(text: str, path: str, separator: str) -> tuple[list[str], set[s
 
     And the names of those in which a number is written with leading zeros, as codes are: 01067 would lose its 0.
     """
-    # Lines that are empty or hold just blanks are none to pandas either.
-    every = csv.reader(StringIO(text, newline=""), delimiter=separator)
-    rows = (row for row in every if row and not (len(row) == 1 and row[0].isspace()))
+    rows = rows_of(text, separator)
     header = next(rows, None)
     if header is None:
         raise ValueError("the file is empty")
-    codes = set[str]()
+    header = [name or f"Unnamed: {place}" for place, name in enumerate(header)]  # as pandas calls them
+    codes, ragged = set[str](), list[tuple[int, int]]()
     for number, row in enumerate(rows):
         if len(row) != len(header):
-            raise InputError(f"{path}, row {number}: {len(row)} cells, but the header has {len(header)}")
+            ragged.append((number, len(row)))
+            continue
         codes |= {header[place] for place, cell in enumerate(row) if cell[:1] == "0" and _is_code(cell)}
+    if ragged:
+        (number, count), more = ragged[0], len(ragged) - 1
+        others = f" (and {more} more rows have not as many, either)" if more else ""
+        raise InputError(f"{path}, row {number}: {count} cells, but the header has {len(header)}{others}")
     return header, codes
 
 
@@ -200,21 +246,7 @@ def _is_code(cell: str) -> bool:
     return len(cell) > 1 and cell.isdecimal()
 
 
-def numbers_where_asked(columns: Mapping[str, Any], kinds: Mapping[str, Attribute | str]) -> dict[str, Any]:
-    """Columns that were read as text for their leading zeros as numbers, where that is what they are said to be."""
-    pandas, found = import_pandas(), dict(columns)
-    for name, kind in kinds.items():
-        named = kind == "categorical" if isinstance(kind, str) else _has_text(kind)
-        if name in found and not named and pandas.api.types.infer_dtype(found[name], skipna=True) == "string":
-            found[name] = _parse_cells(pandas, found[name])
-    return found
-
-
-def _has_text(kind: Attribute) -> bool:
-    return isinstance(kind, Categorical) and any(isinstance(category, str) for category in kind.categories)
-
-
-def _parse_cells(pandas: Any, column: Any) -> Any:
+def parse_cells(pandas: Any, column: Any) -> Any:
     """A column that should not be text, cell by cell, so that just the bad cells of it are text."""
     truths = column.str.lower().map({"true": True, "false": False}).astype(object)
     parsed = truths.where(truths.notna(), pandas.to_numeric(column, errors="coerce").astype(object))

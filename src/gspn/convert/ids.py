@@ -61,9 +61,11 @@ class Vertices:
     def find(self, ids: NDArray[Any], graph: NDArray[np.int64] | None, place: Place) -> NDArray[np.int64]:
         """The rows with these ids in these graphs (None: whichever); `place` tells who asked."""
         code = look_up(ids, self.distinct)
-        for row in np.flatnonzero(code < 0)[:1].tolist():
+        unknown = np.flatnonzero(code < 0)
+        for row in unknown[:1].tolist():
             there = alike(ids[row], self.distinct)
-            raise InputError(f"{place(row)} {show(ids[row])} is no id of {self.table.name}{there}")
+            often = "" if len(unknown) == 1 else f" (nor are those of {len(unknown) - 1:,} more rows)"
+            raise InputError(f"{place(row)} {show(ids[row])} is no id of {self.table.name}{there}{often}")
         if graph is None:
             self._refuse_ambiguous(ids, code, place)
             row_of = np.empty(len(self.distinct), dtype=np.int64)

@@ -1,29 +1,34 @@
 """Graphs from tables: one of vertices, one of edges, perhaps one of graphs' targets.
 
-Here belongs which column means what: attributes, edges with their directions and repeats, targets. Reading files is in
-`files`, looking up ids in `ids`, the way back to tables in `frames`.
+Here belongs which column means what: ids, attributes, targets; whatever is wrong with the tables is told at once, and
+before torch is imported, which takes seconds. Reading files is in `files`, tables of edges in `edge_tables`, looking up
+ids in `ids`, what columns are for where nobody says it in `finding`, the way back to tables in `frames`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gspn.attributes import Attribute, Binary, Categorical, Schema
+from gspn.attributes import Attribute, Schema
 from gspn.columns import enumerate_briefly
-from gspn.convert.arrays import assemble
-from gspn.convert.edge_forms import edges_as_table
-from gspn.convert.edges import both_directions, find_reciprocal, find_repeat, refuse_unclear
-from gspn.convert.files import Table, import_pandas, numbers_where_asked, read_table
-from gspn.convert.ids import Vertices, alike, find_first_repeat, look_up, read_ids, show
-from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, placed
-from gspn.errors import Advice, InputError
-from gspn.graphs.dataset import GraphDataset
+from gspn.convert.edge_forms import is_table
+from gspn.convert.edge_tables import EdgeRows, Layout, by_name, find_graphs, free_columns, refuse_two_roles
+from gspn.convert.edges import refuse_unclear
+from gspn.convert.files import Table, import_pandas, read_table
+from gspn.convert.finding import find_id, leave_out
+from gspn.convert.ids import Vertices, find_first_repeat, show
+from gspn.convert.values import encode_target, encode_vertices
+from gspn.convert.writings import as_numbers
+from gspn.errors import Advice, InputError, Problems
+
+if TYPE_CHECKING:
+    from gspn.graphs.dataset import GraphDataset
 
 _log = logging.getLogger(__name__)
 
@@ -45,14 +50,23 @@ def from_tables(
     targets: Any = None,
     target_attribute: Attribute | Schema | None = None,
     ignore: str | Sequence[str] = (),
+    keep: str | Sequence[str] = (),
     overrides: Mapping[str, Attribute | str] | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> GraphDataset:
-    """Graphs from a table of vertices and a table of edges: DataFrames, or paths of CSV, TSV or Parquet files.
+    """Graphs from a table of vertices and a table of edges: DataFrames, or paths of CSV, TSV, Parquet or Excel files.
 
-    Vertices. `id` names the column of ids (or the index that is called so; None: whatever the index holds). Ids may be
+    Vertices. `id` names the column of ids (or the index that is called so; None: whatever the index holds). Where no
+    column is called "id", it is the one that holds what the edges name, else the index. Ids may be
     numbers, text or both, and differ within a graph. All columns without another role are attributes: of the given
     schema, which must name just these, or of an inferred one that `overrides` changes by name. A missing cell is a
-    missing entry. Columns named in `ignore` are left out of every table, those of the schema excepted.
+    missing entry. Columns named in `ignore` are left out of every table, those of the schema excepted. Without a schema
+    columns that say nothing are left out as well, with a warning: those that are empty, the same in every row, text
+    that differs in nearly every one, the number of the row; `keep`, or a kind in `overrides`, keeps them.
+
+    Cells. Dates, 87 %, 1,234.5 and 3,14 are numbers where all of a column is written so; dates are days since 1970.
+    In files of text, `delimiter` and `encoding` are found where they are not given.
 
     Graphs. `graph` names the column with the graph of each vertex (None: all are one graph). Graphs come in the order
     of their first rows, vertices in the order of their rows. Where edges have that column too, ids are looked up within
@@ -60,7 +74,8 @@ def from_tables(
 
     Edges. Also a [2, E] array or tensor of row numbers, a list of pairs of ids, a sparse matrix whose rows receive from
     their columns (scikit-learn's nearest neighbours, AnnData's `obsp`), libpysal's weights, or a NetworkX graph whose
-    vertices are called by their ids. `source` and `target` name the columns with the ids. With `directed=False` a row
+    vertices are called by their ids. `source` and `target` name the columns with the ids; where no columns are called
+    so, they are those of usual names (from, to), the only two, or the two that hold ids. With `directed=False` a row
     is stored in both directions, a self-loop once; with `directed=True` it is one edge that sends source's message to
     target; a column of booleans, named by `directed`, tells row by row. Two undirected rows that name an edge from
     either end, as lists of nearest neighbours do, are one edge, and a warning says so. Other rows that repeat an edge
@@ -73,215 +88,209 @@ def from_tables(
     missing target. `target_attribute` types them (a schema if there are several), otherwise the type is inferred.
 
     In a CSV file ids are text unless all ids of the vertices are whole numbers as a computer writes them. Rows in error
-    messages are counted from 0, without the header.
+    messages are counted from 0, without the header. One error tells all that is wrong with the tables.
     """
-    ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
-    asked = () if y is None else (y,) if isinstance(y, str) else tuple(y)
-    _refuse_contradictions(graph, edge_type, edge_types, directed, y, targets, target_attribute)
-
-    typed = {**_by_name(schema), **_by_name(target_attribute, asked)}
-    table = read_table(nodes, "nodes", [id, graph], typed)
-    if not len(table.frame):
-        raise InputError(f"{table.name} has no rows, so there is no graph")
-    roles = {"id": id, "graph": graph} | {f"y ({name})": name for name in asked}
-    columns = _free_columns(table, roles, [name for name in ignored if name not in _by_name(schema)])
-    if table.is_text:
-        columns = numbers_where_asked(columns, overrides or {})
-    vertices = Vertices.of(table, id, graph)
-    schema, x = encode_vertices(columns, schema, overrides, table.name, table.place)
-
-    layout = _Layout(source, target, graph, edge_type, edge_types, directed, parallel)
-    edge_table = None if edges is None else layout.read(edges, vertices, ignored)
-    stored = layout.empty() if edge_table is None else layout.edges(edge_table, vertices)
-
-    values: NDArray[np.float64] | None = None
-    kind, level, target_table = None, None, None
-    if asked:
-        found = {name: table.column(name, "y") for name in asked}
-        values, kind = encode_target(found, target_attribute, isinstance(y, str), table.name, table.place)
-        level = "vertex"
-    elif targets is not None and graph is not None:
-        target_table = _read_targets(targets, graph, target_attribute)
-        values, kind = _graph_targets(target_table, vertices, graph, target_attribute, ignored)
-        level = "graph"
-    _refuse_unknown(ignored, table, edge_table, target_table)
-    return assemble(
+    read = read_graph_tables(
+        nodes,
+        edges,
         schema,
-        x,
-        stored.source,
-        stored.target,
-        vertices.graph,
-        len(vertices.graphs),
-        edge_type=stored.edge_type,
-        edge_types=stored.edge_types,
-        y=values,
-        target_level=level,
-        target=kind,
-        names=vertices.ids,
-        graph_names=None if graph is None else vertices.graphs,
+        layout=Layout(source, target, graph, edge_type, edge_types, directed, parallel),
+        id=id,
+        y=y,
+        targets=targets,
+        target_attribute=target_attribute,
+        ignore=ignore,
+        keep=keep,
+        overrides=overrides,
+        delimiter=delimiter,
+        encoding=encoding,
     )
+    read.tell_what_is_left_out()
+    return read.dataset()
 
 
 @dataclass(frozen=True, eq=False)
-class _EdgeRows:
-    """Stored edges, one a direction, between rows of nodes."""
+class GraphTables:
+    """Tables that have been found to be usable, and what was found out about their columns."""
 
-    source: NDArray[np.int64]
-    target: NDArray[np.int64]
-    edge_type: NDArray[np.int64] | None
-    edge_types: tuple[Any, ...] | None
+    schema: Schema
+    x: NDArray[np.float64]
+    nodes: Table
+    vertices: Vertices
+    edges: EdgeRows
+    layout: Layout
+    """with the columns of ends as they were found"""
+    id: str | None
+    left_out: dict[str, str]
+    """the columns that say nothing, with the reason"""
+    y: NDArray[np.float64] | None
+    target_level: str | None
+    target: Attribute | Schema | None
 
+    def tell_what_is_left_out(self) -> None:
+        """Nothing is left out silently."""
+        if self.left_out:
+            told = ", ".join(f"{name!r} ({reason})" for name, reason in self.left_out.items())
+            _log.warning("%s: left out are %s; keep= keeps them", self.nodes.name, told)
 
-@dataclass(frozen=True)
-class _Layout:
-    """What the columns of a table of edges mean; the names are those of `from_tables`."""
+    def dataset(self) -> GraphDataset:
+        """The graphs, packed."""
+        from gspn.convert.arrays import assemble  # imports torch
 
-    source: str
-    target: str
-    graph: str | None
-    edge_type: str | None
-    edge_types: Sequence[Any] | None
-    directed: bool | str
-    parallel: bool
-
-    def empty(self) -> _EdgeRows:
-        nothing = np.zeros(0, dtype=np.int64)
-        names = None if self.edge_types is None else tuple(self.edge_types)
-        return _EdgeRows(nothing, nothing, None if self.edge_type is None else nothing, names)
-
-    def read(self, edges: Any, vertices: Vertices, ignored: Sequence[str]) -> Table:
-        edges = edges_as_table(
-            edges, vertices, source=self.source, target=self.target, graph=self.graph, directed=self.directed
+        return assemble(
+            self.schema,
+            self.x,
+            self.edges.source,
+            self.edges.target,
+            self.vertices.graph,
+            len(self.vertices.graphs),
+            edge_type=self.edges.edge_type,
+            edge_types=self.edges.edge_types,
+            y=self.y,
+            target_level=self.target_level,
+            target=self.target,
+            names=self.vertices.ids,
+            graph_names=None if self.layout.graph is None else self.vertices.graphs,
         )
-        flag = self.directed if isinstance(self.directed, str) else None
-        kinds: dict[str, Attribute] = {} if flag is None else {flag: Binary(flag)}
-        if self.edge_type is not None and self.edge_types is not None:
-            kinds[self.edge_type] = Categorical(self.edge_type, self.edge_types)
-        table = read_table(edges, "edges", [self.source, self.target, self.graph], kinds)
-        roles = {"source": self.source, "target": self.target, "edge_type": self.edge_type, "directed": flag}
-        unused = list(_free_columns(table, {**roles, "graph": self.graph}, ignored))
-        for role, name in roles.items():
-            if name is not None:
-                table.column(name, role)  # a column under another name would otherwise be called useless
-        if unused:
-            raise InputError(
-                f"{table.name}: column {unused[0]!r} has no use, since edges have a type and no other attributes",
-                advice=[Advice("ignore", "to leave it out", [unused[0]])],
-            )
-        return table
 
-    def edges(self, table: Table, vertices: Vertices) -> _EdgeRows:
-        group = None
-        if self.graph is not None and self.graph in table.frame.columns:
-            group = _find_graphs(table, self.graph, vertices)
-        source = self._ends(table, vertices, "source", self.source, group)
-        target = self._ends(table, vertices, "target", self.target, group)
-        self._refuse_crossing(table, vertices, source, target)
-        directed, (codes, names) = self._directions(table), self._types(table)
-        kept = (
-            np.arange(len(table.frame)) if self.parallel else self._without_reciprocal(source, target, directed, codes)
-        )
-        source, target, row = both_directions(source[kept], target[kept], directed[kept])
-        row = kept[row]
-        edge_type = None if codes is None else codes[row]
-        if not self.parallel:
-            self._refuse_repeat(table, vertices, directed, source, target, row, edge_type)
-        return _EdgeRows(source, target, edge_type, names)
 
-    def _ends(
-        self, table: Table, vertices: Vertices, role: str, name: str, group: NDArray[np.int64] | None
-    ) -> NDArray[np.int64]:
-        ids = read_ids(table, table.column(name, role), f"the {role} (column {name!r})", like=vertices.ids)
-        return vertices.find(ids, group, lambda row: f"{table.place(row)}: {role}")
+def read_graph_tables(
+    nodes: Any,
+    edges: Any,
+    schema: Schema | None,
+    *,
+    layout: Layout,
+    id: str | None,
+    y: str | Sequence[str] | None = None,
+    targets: Any = None,
+    target_attribute: Attribute | Schema | None = None,
+    ignore: str | Sequence[str] = (),
+    keep: str | Sequence[str] = (),
+    overrides: Mapping[str, Attribute | str] | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    problems: Problems | None = None,
+) -> GraphTables:
+    """See `from_tables`; `problems` are told with those found here, and with some there may be no nodes (None)."""
+    problems = Problems() if problems is None else problems
+    ignored, kept = ((names,) if isinstance(names, str) else tuple(names) for names in (ignore, keep))
+    asked = () if y is None else (y,) if isinstance(y, str) else tuple(y)
+    _refuse_contradictions(layout, y, targets, target_attribute)
+    graph = layout.graph
+    roles = {"id": id, "graph": graph} | {f"y ({name})": name for name in asked}
+    refuse_two_roles(roles)
+    table, edge_table, vertices, lacking = None, None, None, list[InputError]()
+    written: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding}
+    if nodes is not None:
+        with problems.noted():
+            typed = {**by_name(schema), **by_name(target_attribute, asked)}
+            table = read_table(nodes, "nodes", [id, graph], typed, **written)
+            if not len(table.frame):
+                raise InputError(f"{table.name} has no rows, so there is no graph")
+    if edges is not None:
+        with problems.noted():
+            edge_table = layout.table_of(edges, written)
+    if table is not None:
+        id, table = _with_ids(table, edges is not None, edge_table, id, layout)
+        roles["id"] = id
+        with problems.noted():
+            vertices = Vertices.of(table, id, graph)
+    if edge_table is not None:
+        layout, edge_table = layout.found_in(edge_table, vertices)
+        lacking = layout.lacking(edge_table)
+        # A column under another name would otherwise be called useless.
+        problems.found += lacking or layout.surplus(edge_table, ignored)
+    x, left_out = None, dict[str, str]()
+    if table is not None:
+        columns = free_columns(table, roles, [name for name in ignored if name not in by_name(schema)])
+        usable = as_numbers(columns, overrides or by_name(schema), table, problems)
+        if schema is None:
+            _note_unknown("keep", kept, problems, table)
+            left_out = leave_out(usable, {*kept, *(overrides or {})})
+        with problems.noted():
+            _refuse_emptiness(table, columns, left_out)
+            attributes = {name: column for name, column in usable.items() if name not in left_out}
+            if attributes or not columns:
+                schema, x = encode_vertices(attributes, schema, overrides, table.name, table.place)
 
-    def _refuse_crossing(
-        self, table: Table, vertices: Vertices, source: NDArray[np.int64], target: NDArray[np.int64]
-    ) -> None:
-        for row in np.flatnonzero(vertices.graph[source] != vertices.graph[target])[:1].tolist():
-            ends = [(vertices.ids[end[row]], vertices.graphs[vertices.graph[end[row]]]) for end in (source, target)]
-            named = [f"{show(id)} of graph {show(graph)}" for id, graph in ends]
-            raise InputError(f"{table.place(row)}: the edge joins {named[0]} and {named[1]}; it must stay in one graph")
+    stored = layout.empty()
+    if vertices is not None and not lacking:
+        with problems.noted():
+            if edge_table is None and edges is not None and not is_table(edges):
+                edge_table = layout.read(edges, vertices)
+            if edge_table is not None:
+                stored = layout.edges(edge_table, vertices)
 
-    def _directions(self, table: Table) -> NDArray[np.bool_]:
-        if not isinstance(self.directed, str):
-            return np.full(len(table.frame), self.directed, dtype=np.bool_)
-        try:
-            flags = Binary(self.directed).encode(table.column(self.directed, "directed"))
-        except InputError as error:
-            raise placed(error, table.name, table.place) from None
-        for row in np.flatnonzero(np.isnan(flags))[:1].tolist():
-            raise InputError(f"{table.place(row)}: the direction (column {self.directed!r}) is missing")
-        return np.asarray(flags == 1)
+    values: NDArray[np.float64] | None = None
+    kind, level, target_table = None, None, None
+    if asked and table is not None:
+        level = "vertex"
+        with problems.noted():
+            found = {name: table.column(name, "y") for name in asked}
+            found = as_numbers(found, by_name(target_attribute, asked), table, problems)
+            if len(found) == len(asked):
+                values, kind = encode_target(found, target_attribute, isinstance(y, str), table.name, table.place)
+    elif targets is not None and graph is not None:
+        level = "graph"
+        with problems.noted():
+            target_table = _read_targets(targets, graph, target_attribute, written)
+            if vertices is not None:
+                values, kind = _graph_targets(target_table, vertices, graph, target_attribute, ignored)
+    if not problems.found:
+        _note_unknown("ignore", ignored, problems, table, edge_table, target_table)
+    problems.tell()
+    assert schema is not None
+    assert x is not None
+    assert table is not None
+    assert vertices is not None
+    return GraphTables(schema, x, table, vertices, stored, layout, id, left_out, values, level, kind)
 
-    def _types(self, table: Table) -> tuple[NDArray[np.int64] | None, tuple[Any, ...] | None]:
-        if self.edge_type is None:
-            return None, None
-        column = table.column(self.edge_type, "edge_type")
-        for row in np.flatnonzero(column.isna().to_numpy())[:1].tolist():
-            raise InputError(f"{table.place(row)}: the edge type (column {self.edge_type!r}) is missing")
-        codes, types = encode_edge_types(self.edge_type, column, self.edge_types, table.name, table.place)
-        _log.info("edge types by code: %s", ", ".join(f"{code} = {value!r}" for code, value in enumerate(types)))
-        return codes, types
 
-    def _without_reciprocal(
-        self,
-        source: NDArray[np.int64],
-        target: NDArray[np.int64],
-        directed: NDArray[np.bool_],
-        edge_type: NDArray[np.int64] | None,
-    ) -> NDArray[np.int64]:
-        """The rows that stay: of two that name an undirected edge from either end, as lists of neighbours do, one."""
-        free = np.flatnonzero(~directed)
-        again = free[find_reciprocal(source[free], target[free], None if edge_type is None else edge_type[free])]
-        if len(again):
-            _log.warning(
-                "%s edges are named from both ends and count once, as edges are undirected unless said otherwise",
-                f"{len(again):,}",
-            )
-        return np.delete(np.arange(len(source)), again)
+def _with_ids(
+    table: Table, has_edges: bool, edges: Table | None, id: str | None, layout: Layout
+) -> tuple[str | None, Table]:
+    """The column of ids, found where none is called so, and the table in which it can be read as ids."""
+    frame = table.frame
+    if id != "id" or id in frame.columns or id in frame.index.names:
+        return id, table
+    found = find_id(table, edges, layout.ends)
+    if found is not None:
+        _log.info("%s: the ids are those of column %r, which edges name", table.name, found)
+        return found, table.with_text([found])
+    if edges is not None and not layout.names_rows(edges, frame.index):
+        return id, table
+    if not has_edges and not frame.index.is_unique:  # nobody asks what the rows are called
+        table = replace(table, frame=frame.reset_index(drop=True))
+    return None, table
 
-    def _refuse_repeat(
-        self,
-        table: Table,
-        vertices: Vertices,
-        directed: NDArray[np.bool_],
-        source: NDArray[np.int64],
-        target: NDArray[np.int64],
-        row: NDArray[np.int64],
-        edge_type: NDArray[np.int64] | None,
-    ) -> None:
-        repeat = find_repeat(source, target, edge_type)
-        if repeat is None:
-            return
-        again, first = (int(row[edge]) for edge in repeat)
-        written = [
-            [vertices.ids[end[np.searchsorted(row, place)]] for end in (source, target)] for place in (first, again)
-        ]
-        edge = ("→" if directed[first] else "–").join(map(show, written[0]))
+
+def _refuse_emptiness(table: Table, columns: Mapping[str, Any], left_out: Mapping[str, str]) -> None:
+    if left_out and len(left_out) == len(columns):
+        told = ", ".join(f"{name!r} ({reason})" for name, reason in left_out.items())
         raise InputError(
-            f"{table.place(again)} repeats the edge {edge} of row {first}",
-            advice=[Advice("parallel", "to keep both", True)],
+            f"{table.name}: no column says anything that could be learned: {told}",
+            advice=[Advice("keep", "to keep it", [next(iter(left_out))])],
         )
 
 
-def _read_targets(targets: Any, graph: str, target: Attribute | Schema | None) -> Table:
+def _read_targets(targets: Any, graph: str, target: Attribute | Schema | None, written: Mapping[str, Any]) -> Table:
     pandas = import_pandas()
     if isinstance(targets, pandas.Series):
         return Table(
             targets.rename("y" if targets.name is None else targets.name).to_frame().rename_axis(graph), "targets"
         )
     single = None if isinstance(target, Schema) else target
-    return read_table(targets, "targets", [graph], _by_name(target), others=single)
+    return read_table(targets, "targets", [graph], by_name(target), others=single, **written)
 
 
 def _graph_targets(
     table: Table, vertices: Vertices, graph: str, target: Attribute | Schema | None, ignored: Sequence[str]
 ) -> tuple[NDArray[np.float64], Attribute | Schema]:
     """y with one row a graph, NaN for graphs that have no row in the table."""
-    columns = _free_columns(table, {"graph": graph}, ignored)
+    columns = free_columns(table, {"graph": graph}, ignored)
     if not columns:
         raise InputError(f"{table.name} has no column besides {graph!r}, so there are no targets in it")
-    group = _find_graphs(table, graph, vertices)
+    group = find_graphs(table, graph, vertices)
     repeat = find_first_repeat(group)
     if repeat is not None:
         row, earlier = repeat
@@ -294,58 +303,24 @@ def _graph_targets(
     return y, kind
 
 
-def _find_graphs(table: Table, graph: str, vertices: Vertices) -> NDArray[np.int64]:
-    """The number of the graph that each row names."""
-    what = f"the graph (column {graph!r})"
-    names = read_ids(table, table.column(graph, "graph"), what, like=vertices.graphs)
-    found = look_up(names, vertices.graphs)
-    for row in np.flatnonzero(found < 0)[:1].tolist():
-        there = alike(names[row], vertices.graphs)
-        raise InputError(f"{table.place(row)}: graph {show(names[row])} has no vertex in {vertices.table.name}{there}")
-    return found
-
-
-def _free_columns(table: Table, roles: Mapping[str, str | None], ignored: Sequence[str]) -> dict[str, Any]:
-    """The columns that have no role and are not ignored."""
-    taken: dict[str, str] = {}
-    for role, name in roles.items():
-        if name is None:
-            continue
-        if name in taken:
-            raise InputError(f"column {name!r} cannot be {taken[name]} and {role} at once")
-        taken[name] = role
-    return {name: table.frame[name] for name in table.frame.columns if name not in taken and name not in ignored}
-
-
-def _by_name(kind: Attribute | Schema | None, asked: Sequence[str] = ()) -> dict[str, Attribute]:
-    """Attributes by the columns that they type; a single one types the only column that is asked for."""
-    if isinstance(kind, Schema):
-        return {attribute.name: attribute for attribute in kind}
-    return {asked[0]: kind} if isinstance(kind, Attribute) and len(asked) == 1 else {}
-
-
 def _refuse_contradictions(
-    graph: str | None,
-    edge_type: str | None,
-    edge_types: Sequence[Any] | None,
-    directed: object,
-    y: str | Sequence[str] | None,
-    targets: Any,
-    target_attribute: Attribute | Schema | None,
+    layout: Layout, y: str | Sequence[str] | None, targets: Any, target_attribute: Attribute | Schema | None
 ) -> None:
     if y is not None and targets is not None:
         raise InputError("y names vertex targets and targets gives graph targets; a dataset has one of them")
-    if targets is not None and graph is None:
+    if targets is not None and layout.graph is None:
         raise InputError("targets has one row a graph, so graph must name the column that tells graphs apart")
     if target_attribute is not None and y is None and targets is None:
         raise InputError("target_attribute is given, but there are no targets: pass y or targets")
-    if edge_types is not None and edge_type is None:
+    if layout.edge_types is not None and layout.edge_type is None:
         raise InputError("edge_types is given, but no column: pass edge_type with its name")
-    refuse_unclear(directed)
+    refuse_unclear(layout.directed)
 
 
-def _refuse_unknown(ignored: Sequence[str], *tables: Table | None) -> None:
+def _note_unknown(argument: str, names: Sequence[str], problems: Problems, *tables: Table | None) -> None:
     known = {name for table in tables if table is not None for name in table.frame.columns}
-    for name in ignored:
-        if name not in known:
-            raise InputError(f"ignore names {name!r}, but there is no such column; known: {enumerate_briefly(known)}")
+    problems.found += [
+        InputError(f"{argument} names {name!r}, but there is no such column; known: {enumerate_briefly(known)}")
+        for name in names
+        if name not in known
+    ]

@@ -1,30 +1,34 @@
 """People's values as encoded columns and back, with the place of a bad value in every message.
 
 Here belongs what all ways in and out share about attributes and targets: which columns make up the schema, where a
-value stands that cannot be encoded, names as arrays. What a kind of attribute means is in `gspn.attributes`.
+value stands that cannot be encoded, names as arrays. What a kind of attribute means is in `gspn.attributes`. torch is
+not imported: that a table cannot be used is told before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from gspn.attributes import Attribute, Categorical, Schema
 from gspn.columns import enumerate_briefly, shorten
-from gspn.errors import Advice, InputError
+from gspn.errors import Advice, InputError, Problems, together
 from gspn.infer import infer_schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Place: TypeAlias = Callable[[int], str]
 """From a row to words: "nodes, row 7"."""
 
 
 def placed(error: InputError, source: str, place: Place) -> InputError:
-    """The error with the place in the source where its value stands."""
+    """The error, or each of several, with the place in the source where its value stands."""
+    if error.parts:
+        return together([placed(part, source, place) for part in error.parts])
     if error.row is None:
         return InputError(f"{source}: {error.told}", advice=error.advice)
     return InputError(f"{place(error.row)}, attribute {error.attribute!r}: {error.reason}", advice=error.advice)
@@ -42,23 +46,54 @@ def encode_vertices(
         raise InputError("overrides change an inferred schema, but a schema is given; pass one of them")
     if schema is not None and not isinstance(schema, Schema):
         raise InputError(f"schema must be a gspn.Schema, got {type(schema).__name__}")
-    if schema is not None:
-        for name in schema.names:
-            if name not in columns:
-                raise InputError(
-                    f"{source}: no column {name!r}, which the schema asks for; there are {enumerate_briefly(columns)}"
-                )
-        for name in columns:
-            if name not in schema.names:
-                raise InputError(
-                    f"{source}: column {name!r} is not in the schema ({enumerate_briefly(schema.names)})",
-                    advice=[Advice("ignore", "to leave it out", [name])],
-                )
     try:
+        if schema is not None:
+            _refuse_differences(columns, schema)
         chosen = Schema.infer(columns, overrides) if schema is None else schema
         return chosen, chosen.encode(columns)
     except InputError as error:
-        raise placed(error, source, place) from None
+        raise placed(_with_others(error, columns, schema, overrides), source, place) from None
+
+
+def _refuse_differences(columns: Mapping[str, Any], schema: Schema) -> None:
+    lacking = [
+        InputError(f"no column {name!r}, which the schema asks for; there are {enumerate_briefly(columns)}")
+        for name in schema.names
+        if name not in columns
+    ]
+    surplus = [
+        InputError(
+            f"column {name!r} is not in the schema ({enumerate_briefly(schema.names)})",
+            advice=[Advice("ignore", "to leave it out", [name])],
+        )
+        for name in columns
+        if name not in schema.names
+    ]
+    if lacking or surplus:
+        raise together(lacking + surplus)
+
+
+def _with_others(
+    error: InputError,
+    columns: Mapping[str, Any],
+    schema: Schema | None,
+    overrides: Mapping[str, Attribute | str] | None,
+) -> InputError:
+    """The error beside those of the columns that it says nothing of."""
+    found = Problems()
+    found.found += error.parts or (error,)
+    said = {part.attribute for part in found.found}
+    others = {name: values for name, values in columns.items() if name not in said}
+    kinds = {name: kind for name, kind in (overrides or {}).items() if name in others}
+    known = schema
+    if known is None and others and None not in said:
+        with found.noted():
+            known = Schema.infer(others, kinds)
+    for attribute in known or ():
+        if attribute.name in others:
+            with found.noted():
+                attribute.encode(others[attribute.name])
+    return together(found.found)
 
 
 def encode_target(
@@ -142,8 +177,3 @@ def name_array(names: Iterable[Any]) -> NDArray[Any]:
 def pointer(sizes: NDArray[Any]) -> NDArray[np.int64]:
     """Where each of several consecutive stretches begins, and where the last one ends."""
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-
-
-def to_tensor(array: NDArray[Any] | None) -> Tensor | None:
-    """A tensor that shares the array's memory where torch allows it."""
-    return None if array is None else torch.from_numpy(np.ascontiguousarray(array))

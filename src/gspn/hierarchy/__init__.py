@@ -5,7 +5,11 @@ Parameters and their evaluation on a batch (`hierarchy`), the targets of whole g
 the users' interface live elsewhere.
 """
 
+from gspn.hierarchy.aggregation import register_aggregation
 from gspn.hierarchy.hierarchy import Evaluation, Hierarchy
+from gspn.hierarchy.product import MessageProduct
 from gspn.hierarchy.readout import Readout, SupervisedEvaluation, SupervisedHierarchy
+
+register_aggregation("product", MessageProduct)
 
 __all__ = ["Evaluation", "Hierarchy", "Readout", "SupervisedEvaluation", "SupervisedHierarchy"]

@@ -1,8 +1,8 @@
-"""How messages become priors: the contract of an aggregation, the paper's mean, and the registry of others.
+"""How messages become priors: the contract of an aggregation, the paper's mean and a weighted one, and the registry.
 
 Along every edge travels what its sender knows at the level below: the posteriors of its sum units and, where leaves ask
 for it, the expectations of its entries. An aggregation turns what reaches a vertex into a prior that sums to 1 and a
-context. What is done with these is the template's and the leaves' business.
+context. What is done with these is the template's and the leaves' business; products of messages are in `product`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ class Messages:
     """[T, S, C, C] row-stochastic maps from the states below to those of the level"""
     batch: Batch
     start: Tensor
-    """[N, S, C] the prior of level 0, at every vertex"""
+    """[N, S, C] the prior of a vertex that receives nothing: that of level 0, or what is usual made of it"""
     target: Tensor
     """[E] vertex that receives along each edge of the batch"""
     in_degree: Tensor
     """[N] number of incoming edges, with multiplicity; of those who receive, not of those who send"""
+    lowest: Tensor
+    """[S, C] the prior of level 0"""
 
     @property
     def out_degree(self) -> Tensor:
@@ -65,10 +67,21 @@ class Aggregation(nn.Module, ABC):
     def forward(self, messages: Messages) -> Received:
         """What every vertex makes of the messages that reach it."""
 
+    def sender_weight(self, batch: Batch) -> Tensor | None:
+        """[N] how much the message of each vertex weighs in contexts, relative to others; None: all weigh the same."""
+        return None
+
     def start(self, generator: torch.Generator) -> None:
         """Set the parameters to where learning starts; for those that have any."""
         if next(self.parameters(), None) is not None:
             raise NotImplementedError(f"{type(self).__name__} has parameters: `start` must say where they start")
+
+    def settle(self, level: int, prior: Tensor, transition: Tensor, edge_shares: Tensor) -> None:
+        """Let the parameters of a level follow those that learning starts with: nothing, unless they depend on them.
+
+        These are the prior [S, C] of level 0, the transitions [T, S, C, C] to the level, and the shares [T] that edge
+        types have among edges. Called after `start`, level by level from 1 upwards.
+        """
 
     def export(self) -> dict[str, Tensor]:
         """The parameters as people read them, by name; as they are learned, unless one says otherwise."""
@@ -85,27 +98,58 @@ class Mean(Aggregation):
     """The paper's: the mean over incoming edges, with multiplicity, of θ[t]ᵀ h; without any, the prior of level 0."""
 
     def forward(self, messages: Messages) -> Received:
-        batch, transition = messages.batch, messages.transition
-        num_vertices, num_types = batch.num_vertices, transition.shape[0]
-        in_degree, row = messages.in_degree, messages.target
-        if num_types > 1 and batch.edge_type is not None:
-            row = row.long() * num_types + batch.edge_type
         # Summing first and transforming once per vertex and edge type is the same thing and never costs more per edge
         # than the message itself.
-        mean = mean_by_row(messages.posterior, batch, row, in_degree.repeat_interleave(num_types))
-        mean = mean.reshape(num_vertices, num_types, *messages.posterior.shape[1:])
+        batch, transition, target = messages.batch, messages.transition, messages.target
+        weight, in_degree = self.sender_weight(batch), messages.in_degree
+        whole = in_degree if weight is None else weight_received(weight, batch, target)
+        mean = mean_by_type(messages.posterior, batch, target, whole, len(transition), weight)
         context = None
         if messages.expectation is not None:
-            context = Context(mean_by_row(messages.expectation, batch, messages.target, in_degree), in_degree > 0)
+            context = Context(mean_by_row(messages.expectation, batch, target, whole, weight), in_degree > 0)
         return Received(mixed_prior(mean, transition, messages.start, in_degree == 0), context)
 
 
-def mean_by_row(values: Tensor, batch: Batch, row: Tensor, count: Tensor) -> Tensor:
-    """Σ over edges of the senders' values [N, …], by row [E] of a table of len(count) rows, divided by the counts."""
-    messages = values.index_select(0, batch.source)
+class Symmetric(Mean):
+    """A weighted mean: the message of u weighs n_u^(−½), where n_u edges leave u in the whole graph."""
+
+    reads_out_degree = True
+
+    def sender_weight(self, batch: Batch) -> Tensor:
+        return batch.out_degree.clamp_min(1).to(torch.float64).rsqrt()
+
+
+def weight_received(weight: Tensor, batch: Batch, target: Tensor) -> Tensor:
+    """[N] Σ over incoming edges of the senders' weights [N]."""
+    return torch.zeros_like(weight).index_add(0, target, weight.index_select(0, batch.source))
+
+
+def mean_by_type(
+    values: Tensor, batch: Batch, target: Tensor, whole: Tensor, num_types: int, weight: Tensor | None = None
+) -> Tensor:
+    """[N, T, …] Σ over incoming edges of a type of the senders' weighted values, divided by the whole weight [N]."""
+    row = target
+    if num_types > 1 and batch.edge_type is not None:
+        row = row.long() * num_types + batch.edge_type
+    mean = mean_by_row(values, batch, row, whole.repeat_interleave(num_types), weight)
+    return mean.reshape(batch.num_vertices, num_types, *values.shape[1:])
+
+
+def mean_by_row(values: Tensor, batch: Batch, row: Tensor, whole: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Σ over edges of the senders' values [N, …], by row [E] of a table, divided by what each row weighs as a whole.
+
+    `weight` [N] is that of the senders; None: 1.
+    """
+    weighed = values if weight is None else values * _beside(weight, values)
+    messages = weighed.index_select(0, batch.source)
     dtype = torch.float64 if batch.max_in_degree > LONG_SUM else values.dtype
-    total = values.new_zeros(len(count), *values.shape[1:], dtype=dtype).index_add(0, row, messages.to(dtype))
-    return (total / count.clamp_min(1).to(dtype).view(-1, *[1] * (values.ndim - 1))).to(values.dtype)
+    total = values.new_zeros(len(whole), *values.shape[1:], dtype=dtype).index_add(0, row, messages.to(dtype))
+    return (total / _beside(whole.masked_fill(whole == 0, 1), total)).to(values.dtype)
+
+
+def _beside(numbers: Tensor, values: Tensor) -> Tensor:
+    """Numbers [n] in the dtype of values [n, …], to multiply them by."""
+    return numbers.to(values.dtype).view(-1, *[1] * (values.ndim - 1))
 
 
 def mixed_prior(mean: Tensor, transition: Tensor, start: Tensor, alone: Tensor) -> Tensor:
@@ -116,7 +160,7 @@ def mixed_prior(mean: Tensor, transition: Tensor, start: Tensor, alone: Tensor) 
 Build = Callable[[int, int, int, int], Aggregation]
 """(levels, edge types, sum units, states) → the aggregation of a model"""
 
-_AGGREGATIONS: dict[str, Build] = {"mean": Mean}
+_AGGREGATIONS: dict[str, Build] = {"mean": Mean, "symmetric": Symmetric}
 
 
 def register_aggregation(name: str, build: Build) -> None:

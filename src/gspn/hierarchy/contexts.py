@@ -111,11 +111,11 @@ def _summed(values: Tensor, beside: Tensor, direction: int) -> Tensor:
     return sums
 
 
-def neighbour_covariance(covariance: Tensor, batch: Batch) -> Tensor:
+def neighbour_covariance(covariance: Tensor, batch: Batch, sender_weight: Tensor | None = None) -> Tensor:
     """[N, D, D] covariance of the mean over incoming edges, from the senders' covariances [N, D, D].
 
     V_v = Σ over distinct u of (a_vu / n_v)² Cov_u, where a_vu of the n_v edges into v come from u: what one vertex says
-    twice is no more certain for it. 0 without incoming edges.
+    twice is no more certain for it. Where senders weigh [N], edges count by that. 0 without incoming edges.
     """
     if not batch.num_edges:
         return torch.zeros_like(covariance)
@@ -124,7 +124,11 @@ def neighbour_covariance(covariance: Tensor, batch: Batch) -> Tensor:
     pairs, edges = torch.unique(batch.target.long() * n + batch.source.long(), return_counts=True)
     dtype = torch.float64 if batch.max_in_degree > LONG_SUM else covariance.dtype
     receiver, sender = pairs // n, pairs % n
-    weight = (edges.to(dtype) / batch.in_degree[receiver].to(dtype)).square()
+    if sender_weight is None:
+        weight = (edges.to(dtype) / batch.in_degree[receiver].to(dtype)).square()
+    else:
+        heard = edges * sender_weight[sender]
+        weight = (heard / torch.zeros_like(sender_weight).index_add(0, receiver, heard)[receiver]).square().to(dtype)
     # As a product with a sparse matrix nothing of size E · D² is ever in memory, not for the gradient either.
     ends = torch.stack([receiver, sender])
     weights = torch.sparse_coo_tensor(ends, weight, (n, n), check_invariants=False, is_coalesced=True)

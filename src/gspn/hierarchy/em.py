@@ -9,8 +9,8 @@ Vertices may have weights, as in a Bayesian bootstrap: a vertex of weight 2 coun
 its log-likelihood and its responsibilities, so everything that is estimated from these, transitions too; what it tells
 its neighbours, and how often, stays.
 
-Every M-step is the leaves' own estimate. What happens before and after (how many starts, which epochs follow) is the
-business of `models`.
+Every M-step is the leaves' own estimate, and that of `em_priors` for mixing weights and transitions. What happens
+before and after (how many starts, which epochs follow) is the business of `models`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,18 @@ from gspn.circuits.numerics import log_positive, log_weight
 from gspn.circuits.templates import NaiveBayes, inputs_of
 from gspn.errors import GSPNError, InputError
 from gspn.graphs.batch import Batch
-from gspn.hierarchy.aggregation import mean_by_row
+from gspn.hierarchy.aggregation import mean_by_row, mean_by_type, weight_received
+from gspn.hierarchy.em_priors import LearnedPriors, ProductPriors, SharedPrior, SwitchingPriors
 from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.hierarchy.product import MessageProduct
 from gspn.kernels.contract import Expectations
 from gspn.kernels.expectations import expected_entries
+from gspn.kernels.reference import log_prior_of
 
 _log = logging.getLogger(__name__)
+
+KNOWN = ("mean", "symmetric", "product")
+"""Aggregations that have an M-step"""
 
 STEPS = 200
 """Of EM at a level, at most."""
@@ -61,6 +67,8 @@ class Frozen:
     """[n, d] their entries"""
     mean: Tensor
     """[n, T, C] mean posteriors of the senders, by edge type"""
+    aggregated: Callable[[], Tensor]
+    """[n, C] log-priors that the aggregation makes of the senders' posteriors, with the present parameters"""
     context: Context | None
     weights: Tensor | None = None
     """[n] how much they count; None: all alike"""
@@ -70,8 +78,9 @@ def check_em(hierarchy: Hierarchy, batch: Batch) -> None:
     """Raise unless EM can learn this hierarchy on these graphs."""
     if not isinstance(hierarchy.template, NaiveBayes):
         raise InputError("start='em' needs the naive Bayes template (template=None)")
-    if hierarchy.aggregation_name != "mean":
-        raise InputError(f"start='em' knows the aggregation 'mean', not '{hierarchy.aggregation_name}'")
+    if hierarchy.aggregation_name not in KNOWN:
+        known = ", ".join(f"'{name}'" for name in KNOWN)
+        raise InputError(f"start='em' knows the aggregations {known}, not '{hierarchy.aggregation_name}'")
     if hierarchy.shortcut is not None:
         raise InputError("start='em' learns leaves level by level; with a shortcut the root has none of its own")
     to_itself = int((batch.source == batch.target).sum())
@@ -95,19 +104,8 @@ def learn_mixture(
 
     Vertices count by `weights` [N]. Another step is taken as long as one gains more than `gain` a vertex.
     """
-    evidence, states = Evidence(batch.visible, batch.hidden), hierarchy.num_states
-
-    def shares() -> Tensor:
-        return hierarchy.prior()[0].expand(len(evidence), -1)
-
-    def update(responsibilities: Tensor) -> None:
-        weight = responsibilities.sum(0) + prior / states
-        hierarchy.raw_prior[0] = log_positive(weight / weight.sum())
-
-    def penalty() -> float:
-        return prior / states * float(log_weight(hierarchy.prior()).sum())
-
-    return _climb_to_the_top(hierarchy, 0, evidence, None, weights, shares, update, penalty, prior, notice, steps, gain)
+    evidence, priors = Evidence(batch.visible, batch.hidden), SharedPrior(hierarchy, prior)
+    return _climb_to_the_top(hierarchy, 0, evidence, None, weights, priors, prior, notice, steps, gain)
 
 
 def learn_level(
@@ -121,38 +119,14 @@ def learn_level(
     gain: float = GAIN,
 ) -> float:
     """EM of a level from where it stands, given the level below; gives the penalised objective that was reached."""
-    states = hierarchy.num_states
-
-    def shares() -> Tensor:
-        transition = torch.softmax(hierarchy.raw_transitions[level - 1, :, 0], dim=-1)
-        return torch.einsum("ntk,tki->ni", frozen.mean, transition)
-
-    def update(responsibilities: Tensor) -> None:
-        # A switching parent: which edge, and which of its sender's states, has the vertex's state come from?
-        old = torch.softmax(hierarchy.raw_transitions[level - 1, :, 0], dim=-1)
-        ratio = responsibilities / shares().clamp_min(torch.finfo(responsibilities.dtype).tiny)
-        counts = old * torch.einsum("ntk,ni->tki", frozen.mean, ratio) + prior / states
-        total = counts.sum(-1, keepdim=True)
-        new = torch.where(total > 0, counts / total.clamp_min(torch.finfo(total.dtype).tiny), old)
-        hierarchy.raw_transitions[level - 1, :, 0] = log_positive(new)
-
-    def penalty() -> float:
-        transition = torch.softmax(hierarchy.raw_transitions[level - 1], dim=-1)
-        return prior / states * float(log_weight(transition).sum())
-
+    product = hierarchy.aggregation
+    priors: LearnedPriors
+    if isinstance(product, MessageProduct):
+        priors = ProductPriors(hierarchy, level, product, frozen.aggregated, prior)
+    else:
+        priors = SwitchingPriors(hierarchy, level, frozen.mean, prior)
     return _climb_to_the_top(
-        hierarchy,
-        level,
-        frozen.evidence,
-        frozen.context,
-        frozen.weights,
-        shares,
-        update,
-        penalty,
-        prior,
-        notice,
-        steps,
-        gain,
+        hierarchy, level, frozen.evidence, frozen.context, frozen.weights, priors, prior, notice, steps, gain
     )
 
 
@@ -163,22 +137,20 @@ def _climb_to_the_top(
     evidence: Evidence,
     context: Context | None,
     weights: Tensor | None,
-    shares: Callable[[], Tensor],
-    update: Callable[[Tensor], None],
-    penalty: Callable[[], float],
+    priors: LearnedPriors,
     prior: float,
     notice: Notice | None,
     steps: int,
     gain: float,
 ) -> float:
-    """Steps of EM until they gain little. `shares` are mixing weights [n, C], which `update` learns."""
+    """Steps of EM until they gain little."""
     families = list(zip(hierarchy.families, hierarchy.template.scopes, strict=True))
     counted = evidence.x.new_ones(len(evidence)) if weights is None else weights
     before, count = -math.inf, max(float(counted.sum()), 1.0)
     for step in range(steps):
-        joint = log_weight(shares()) + _inputs(hierarchy, level, evidence, context)
+        joint = priors.log_shares() + _inputs(hierarchy, level, evidence, context)
         total = torch.logsumexp(joint, dim=1)
-        objective = float((counted * total).sum()) + penalty() + _log_prior(hierarchy, level, prior)
+        objective = float((counted * total).sum()) + priors.penalty() + _log_prior(hierarchy, level, prior)
         if not math.isfinite(objective):
             raise GSPNError(f"EM of level {level} has diverged in step {step}")
         if objective < before - _FALL * max(abs(before), 1.0):
@@ -189,7 +161,7 @@ def _climb_to_the_top(
             break
         before = objective
         responsibilities = counted[:, None] * torch.exp(joint - total[:, None])
-        update(responsibilities)
+        priors.update(responsibilities)
         try:
             for family, scope in families:
                 family.estimate(evidence.columns(scope), responsibilities, level=level, context=context, prior=prior)
@@ -232,20 +204,22 @@ def _frozen(
     hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence, posterior: Tensor, told: Expectations | None
 ) -> Frozen:
     """What is usual in a context is taken from the vertices that receive."""
-    types, degrees = hierarchy.num_edge_types, batch.in_degree
-    row = batch.target.long() * types
-    if types > 1 and batch.edge_type is not None:
-        row = row + batch.edge_type
-    mean = mean_by_row(posterior, batch, row, degrees.repeat_interleave(types)).reshape(len(evidence), types, -1)
-    receives = degrees > 0
+    target, weight = batch.target, hierarchy.aggregation.sender_weight(batch)
+    whole = batch.in_degree if weight is None else weight_received(weight, batch, target)
+    mean = mean_by_type(posterior, batch, target, whole, hierarchy.num_edge_types, weight).flatten(2)
+    receives = batch.in_degree > 0
     context = None
     if hierarchy.context is not None and told is not None:
-        average = mean_by_row(told.mean, batch, batch.target, degrees)
-        whole = hierarchy.usual.whole(average, told, batch, level)
-        hierarchy.usual.settle(level, whole[receives])
+        average = mean_by_row(told.mean, batch, target, whole, weight)
+        hierarchy.usual.settle(level, hierarchy.usual.whole(average, told, batch, level)[receives])
         # At κ = 0: how uncertain contexts are is for answers, not for learning.
         context = hierarchy.usual.context(average, Expectations(told.mean), batch, level)[receives]
-    return Frozen(evidence[receives], mean[receives], context)
+
+    def aggregated() -> Tensor:
+        climb = hierarchy.climb(evidence, batch, hierarchy.prior(), hierarchy.transitions())
+        return log_prior_of(climb.aggregate(level, posterior, None))[receives, 0]
+
+    return Frozen(evidence[receives], mean[receives], aggregated, context)
 
 
 @torch.no_grad()
@@ -270,7 +244,7 @@ def _below(hierarchy: Hierarchy, level: int, batch: Batch, evidence: Evidence) -
         received = climb.aggregate(below, posterior, told)
         naturals = [at_level(natural, below) for natural in climb.naturals]
         inputs = inputs_of(climb.template, climb.families, naturals, evidence, received.context)[0]
-        log_prior = log_weight(received.prior)
+        log_prior = log_prior_of(received)
         posterior = climb.template.posterior(inputs, log_prior)
         if climb.has_context:
             weights = climb.template.leaf_log_weights(inputs, log_prior)

@@ -239,16 +239,17 @@ class Hierarchy(nn.Module):
                 known.extend([prior.expand(batch.num_vertices, *prior.shape), batch.target, batch.in_degree])
             if posterior is None:
                 return Received(known[0])
-            start, *structure = known
+            start, target, in_degree = known
             if self.context is not None:
                 start = self.usual.prior(level, prior, transitions).expand_as(start)
             mean = None if told is None else told.mean
             received: Received = self.aggregation(
-                Messages(posterior, mean, level, transitions[level - 1], batch, start, *structure)
+                Messages(posterior, mean, level, transitions[level - 1], batch, start, target, in_degree, prior)
             )
             if self.context is None or told is None or received.context is None:
                 return received
-            return replace(received, context=self.usual.context(received.context.mean, told, batch, level))
+            weight = self.aggregation.sender_weight(batch)
+            return replace(received, context=self.usual.context(received.context.mean, told, batch, level, weight))
 
         climb = Climb(
             self.template, self.families, self.naturals(), evidence, prior, transitions, batch, name, aggregate

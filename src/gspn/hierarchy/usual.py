@@ -51,13 +51,18 @@ class UsualContexts(nn.Module):
         near = torch.where((batch.in_degree > 0)[:, None], mean, one)
         return torch.cat([near, torch.where(present[:, None], further, two)], dim=1)
 
-    def context(self, mean: Tensor, told: Expectations, batch: Batch, level: int) -> Context:
-        """The context relative to what is usual, and how uncertain it is, as far as it counts."""
+    def context(
+        self, mean: Tensor, told: Expectations, batch: Batch, level: int, weight: Tensor | None = None
+    ) -> Context:
+        """The context relative to what is usual, and how uncertain it is, as far as it counts.
+
+        `weight` [N] is what each sender's message weighs in the mean; None: the same.
+        """
         present = batch.in_degree > 0
         relative = self.whole(mean, told, batch, level) - self.mean[level - 1].to(mean)
         if told.covariance is None:
             return Context(relative, present)
-        own = neighbour_covariance(told.covariance, batch)
+        own = neighbour_covariance(told.covariance, batch, weight)
         if self.two_hops:  # what is two hops away is plugged in as if it were certain
             size = own.shape[1]
             own = nn.functional.pad(own, (0, size, 0, size))

@@ -163,15 +163,14 @@ def _first_level(hierarchy: Hierarchy, batch: Batch, prior: float, starts: _Star
 
 def _further_levels(hierarchy: Hierarchy, batch: Batch, prior: float, history: list[dict[str, Any]]) -> None:
     """Level after level from the mixture; notes its steps in the history."""
-    if hierarchy.context is not None:
-        hierarchy.usual.settle_shares(_type_counts(hierarchy, batch))
+    shares = _settle_shares(hierarchy, batch)
     for level in range(1, hierarchy.num_layers):
         frozen = start_level(hierarchy, level, batch)
         if level > 1:
             # By then a vertex occurs in its own tree; what was learned below is the best that is known.
             hierarchy.raw_transitions[level - 1] = hierarchy.raw_transitions[level - 2]
-            continue
-        if not len(frozen.evidence):
+        hierarchy.aggregation.settle(level, hierarchy.prior(), hierarchy.transitions()[level - 1], shares)
+        if level > 1 or not len(frozen.evidence):
             continue
         weights = responsibilities(hierarchy, level, frozen.evidence, frozen.context)
         prepare(hierarchy, level, frozen.evidence, frozen.context, weights)
@@ -197,21 +196,38 @@ def _seen(training: GraphDataset) -> Batch:
     return training.batch(order)
 
 
-def _type_counts(hierarchy: Hierarchy, batch: Batch) -> torch.Tensor:
-    types = batch.edge_type
-    if types is None or hierarchy.num_edge_types == 1:
-        return torch.tensor([batch.num_edges] + [0] * (hierarchy.num_edge_types - 1), dtype=torch.float64)
-    return torch.bincount(types.long(), minlength=hierarchy.num_edge_types).double()
+def _settle_shares(hierarchy: Hierarchy, batch: Batch) -> torch.Tensor:
+    """The shares of edge types [T], which what is usual in contexts follows, too; alike where there is no edge."""
+    number, types = hierarchy.num_edge_types, batch.edge_type
+    if types is None or number == 1:
+        counts = torch.tensor([batch.num_edges] + [0] * (number - 1), dtype=torch.float64)
+    else:
+        counts = torch.bincount(types.long(), minlength=number).double()
+    if hierarchy.context is not None:
+        hierarchy.usual.settle_shares(counts)
+    return counts / counts.sum() if batch.num_edges else torch.full_like(counts, 1 / number)
 
 
 @torch.no_grad()
 def settle(hierarchy: Hierarchy, training: GraphDataset) -> None:
-    """Take what is usual in contexts from graphs and the present parameters, for models that do not start by EM."""
-    if hierarchy.context is None:
+    """Take what is usual, in contexts and for the aggregation, from graphs and the present parameters.
+
+    For models that do not start by EM.
+    """
+    if hierarchy.context is None and next(hierarchy.aggregation.parameters(), None) is None:
         return
     batch = _seen(training)
-    hierarchy.usual.settle_shares(_type_counts(hierarchy, batch))
-    transitions = hierarchy.raw_transitions.clone()
-    for level in range(1, hierarchy.num_layers):
-        start_level(hierarchy, level, batch)
-    hierarchy.raw_transitions.copy_(transitions)
+    shares = _settle_shares(hierarchy, batch)
+    if hierarchy.context is not None:
+        transitions = hierarchy.raw_transitions.clone()
+        for level in range(1, hierarchy.num_layers):
+            start_level(hierarchy, level, batch)
+        hierarchy.raw_transitions.copy_(transitions)
+    settle_aggregation(hierarchy, shares)
+
+
+@torch.no_grad()
+def settle_aggregation(hierarchy: Hierarchy, edge_shares: torch.Tensor) -> None:
+    """Let the aggregation follow prior and transitions, given the shares [T] of edge types."""
+    for level, transition in enumerate(hierarchy.transitions(), start=1):
+        hierarchy.aggregation.settle(level, hierarchy.prior(), transition, edge_shares)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from gspn.graphs import GraphDataset
+from gspn.models.expectation_maximisation import settle_aggregation
 from gspn.models.gspn import GSPN
 from gspn.models.judging import Judge
 from gspn.models.questions import Graphs
@@ -97,7 +98,9 @@ def grow(model: GSPN, mixture: GSPN) -> GSPN:
     own = {"shortcut": fresh["shortcut"]} if model.shortcut == "learned" else {}
     own |= {"aggregation": fresh["aggregation"]} if "aggregation" in fresh else {}
     of_mixture = {"prior": known["prior"], "units": known["units"]}
-    return model.set_parameters({**of_mixture, **own, "leaves": leaves, "transitions": transitions})
+    model.set_parameters({**of_mixture, **own, "leaves": leaves, "transitions": transitions})
+    settle_aggregation(model.hierarchy, torch.full((model.num_edge_types,), 1 / model.num_edge_types))
+    return model
 
 
 def _beside(checkpoint: Path) -> Path:

@@ -76,8 +76,9 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
     seed:
         Fixes everything random.
     aggregation:
-        How neighbours' messages become a vertex's prior: "mean" (the paper's), or one that was registered with
-        `gspn.register_aggregation`.
+        How neighbours' messages become a vertex's prior: "mean" (the paper's), "symmetric" (a mean in which senders
+        with many outgoing edges count for less), "product" (messages are multiplied, as evidence; how much their number
+        counts is learned), or one that was registered with `gspn.register_aggregation`.
     leaves:
         Leaf families by attribute, or by a tuple of attributes that have leaves in common, for those that shall not
         have the family that the attribute names itself: {"charge": NAME, ("x", "y"): NAME}.

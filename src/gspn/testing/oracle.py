@@ -326,13 +326,14 @@ def infer(model: Model, graph: Graph, tree: Node, hidden: Hidden = frozenset()) 
 
 def mix(model: Model, node: Node) -> Array:
     """The prior of each sum unit j: the mean over the children of theta_j^T h_j, or what the model has instead."""
-    if model.regression is not None and not node.children:
+    start = model.prior
+    if model.regression is not None:
         shares = model.regression.edge_shares
-        return oracle_contexts.priors_without_edges(model.prior, model.transitions, shares)[node.level]
+        start = oracle_contexts.priors_without_edges(model.prior, model.transitions, shares)[node.level]
     if model.mix is not None:
-        return model.mix(node.level, messages(node), model.transitions[node.level - 1], model.prior)
+        return model.mix(node.level, messages(node), model.transitions[node.level - 1], start)
     if not node.children:
-        return model.prior
+        return start
     priors = np.zeros_like(model.prior)
     for child in node.children:
         for j, h in enumerate(child.posteriors):

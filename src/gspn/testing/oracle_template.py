@@ -45,7 +45,10 @@ class Message:
 
 
 Mix: TypeAlias = Callable[[int, list[Message], Array, Array], Array]
-"""(level, messages, transitions [T, S, C, C], prior of level 0 [S, C]) -> prior [S, C] of the receiver"""
+"""(level, messages, transitions [T, S, C, C], prior [S, C] where nothing is received) -> prior [S, C] of the receiver
+
+Where nothing is received the prior is that of level 0; with a regression, what edges usually make of it.
+"""
 
 Weigh: TypeAlias = Callable[[list[Message]], list[float]]
 """The weight of each message in the context of the receiver; they sum to 1."""
