@@ -23,7 +23,7 @@ import gspn
 
 MODELS: dict[str, dict[str, Any]] = {
     "small": {"num_layers": 5, "num_states": 20, "epochs": 60, "lr": 0.1, "halve_every": 20, "patience": 25},
-    "large": {"num_layers": 8, "num_states": 40, "epochs": 150, "lr": 0.05, "patience": 25},
+    "large": {"num_layers": 12, "num_states": 40, "epochs": 150, "lr": 0.05, "halve_every": 40, "patience": 25},
 }
 
 

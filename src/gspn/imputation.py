@@ -304,7 +304,9 @@ class TableImputer(TransformerMixin, BaseEstimator):
     def transform(
         self, X: Any, edges: Any = None, *, return_spread: bool
     ) -> DataFrame | tuple[DataFrame, DataFrame]: ...
-    def transform(self, X: Any, edges: Any = None, *, return_spread: bool = False) -> Any:
+    def transform(
+        self, X: Any, edges: Any = None, *, return_spread: bool = False
+    ) -> NDArray[Any] | DataFrame | tuple[NDArray[Any] | DataFrame, DataFrame]:
         """The table of vertices without gaps; an array where X is one.
 
         X: the vertices, with the columns of `fit`.
@@ -361,7 +363,7 @@ class TableImputer(TransformerMixin, BaseEstimator):
     ) -> DataFrame | tuple[DataFrame, DataFrame]: ...
     def fit_transform(
         self, X: Any, y: Any = None, *, edges: Any = None, return_spread: bool = False, progress: bool = True
-    ) -> Any:
+    ) -> NDArray[Any] | DataFrame | tuple[NDArray[Any] | DataFrame, DataFrame]:
         """`fit` and `transform` on the same tables, with the arguments of both."""
         edges = edges_among(y, edges)
         return self.fit(X, edges=edges, progress=progress).transform(X, edges, return_spread=return_spread)

@@ -26,7 +26,7 @@ def as_frame(estimator: Any, X: Any, *, reset: bool) -> DataFrame:
     Columns of a DataFrame are found by name, so other ones than in `fit`, or in another order, are no error here.
     """
     pandas = import_pandas()
-    if isinstance(X, str | PathLike | Mapping | Table):
+    if X is None or isinstance(X, str | PathLike | Mapping | Table | pandas.Series):
         raise InputError(f"nodes must be a pandas DataFrame or an array, got {shorten(X)}")
     if not is_bare(X) and (reset or hasattr(estimator, "feature_names_in_")):
         if reset:

@@ -19,9 +19,24 @@ from gspn.columns import shorten, tensor_to_array
 from gspn.compiling import compiled
 from gspn.errors import InputError
 
+Floats: TypeAlias = NDArray[Any]
+
 Integers: TypeAlias = NDArray[np.int64]
 
 Embeddings: TypeAlias = Sequence[Tensor] | Sequence[NDArray[Any]]
+
+
+class Space:
+    """Memory that is used again and again: fresh memory of a batch's size is slow to touch."""
+
+    def __init__(self) -> None:
+        self._kept: Tensor | None = None
+
+    def rows(self, number: int, like: Tensor) -> Tensor:
+        """So many rows, as wide and precise as those of `like`, with anything in them."""
+        if self._kept is None or len(self._kept) < number:
+            self._kept = like.new_empty(number + number // 4, like.shape[1])
+        return self._kept[:number]
 
 
 @dataclass(frozen=True)
@@ -40,11 +55,15 @@ class PackedEmbeddings:
     def width(self) -> int:
         return self.values.shape[1]
 
-    def batch(self, graph_ids: Tensor) -> PackedEmbeddings:
-        """The chosen graphs, copied by compiled code: with small heads, every operation of torch counts."""
+    def batch(self, graph_ids: Tensor, space: Space | None = None) -> PackedEmbeddings:
+        """The chosen graphs, copied by compiled code: with small heads, every operation of torch counts.
+
+        In a `space`, a batch stands where the one before stood.
+        """
         chosen, ptr = graph_ids.numpy(), self.ptr.numpy()
         own_ptr = np.empty(len(chosen) + 1, dtype=np.int64)
-        own_values = self.values.new_empty(_measure(chosen, ptr, own_ptr), self.width)
+        vertices = _measure(chosen, ptr, own_ptr)
+        own_values = (space or Space()).rows(vertices, self.values)
         _copy(chosen, ptr, self.values.numpy(), own_values.numpy())
         return PackedEmbeddings(own_values, torch.from_numpy(own_ptr))
 
@@ -146,7 +165,7 @@ def _measure(chosen: Integers, ptr: Integers, own_ptr: Integers) -> int:
 
 
 @compiled
-def _copy(chosen: Integers, ptr: Integers, values: NDArray[Any], own_values: NDArray[Any]) -> None:
+def _copy(chosen: Integers, ptr: Integers, values: Floats, own_values: Floats) -> None:
     """The rows of the chosen graphs, one below the other."""
     end = 0
     for i in range(len(chosen)):

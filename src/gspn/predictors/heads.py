@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gspn.predictors.embeddings import PackedEmbeddings
+from gspn.predictors.pooling import rectified_sums
 from gspn.random_streams import keyed_generator
 
 _START = 11
@@ -70,6 +71,8 @@ class Head(nn.Module):
 
     def __init__(self, weights: Weights, pooling: str) -> None:
         super().__init__()
+        # In the order of `shapes`, whatever order a file has them in.
+        weights = {name: weights[name] for name in shapes(0, 0, 0)}
         self.shapes = {name: tensor.shape for name, tensor in weights.items()}
         self.pooling = pooling
         self.numbers = nn.Parameter(torch.cat([tensor.detach().flatten() for tensor in weights.values()]))
@@ -80,8 +83,8 @@ class Head(nn.Module):
 
     def weights(self) -> Weights:
         """A copy of the weights by name."""
-        stacked = _by_name(self.numbers.detach().unsqueeze(0), self.shapes)
-        return {name: tensor[0].clone() for name, tensor in stacked.items()}
+        parts = self.numbers.detach().split([shape.numel() for shape in self.shapes.values()])
+        return {name: part.view(shape).clone() for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
 
 
 class HeadStack:
@@ -89,6 +92,7 @@ class HeadStack:
 
     def __init__(self, heads: Sequence[Head]) -> None:
         self.heads = heads
+        self._sizes = [shape.numel() for shape in heads[0].shapes.values()]
         averages = torch.tensor([head.pooling == "mean" for head in heads])[:, None, None]
         self._averages = averages if averages.any() else None
 
@@ -99,16 +103,21 @@ class HeadStack:
 
     def __call__(self, rows: PackedEmbeddings) -> Tensor:
         """[heads, G, O] for a batch of graphs."""
-        w = _by_name(torch.stack([head.numbers for head in self.heads]), self.heads[0].shapes)
-        sizes = rows.ptr.diff()
-        graph = torch.repeat_interleave(sizes, output_size=len(rows.values))
-        z = torch.addmm(w["vertex.bias"].flatten(), rows.values, w["vertex.weight"].flatten(0, 1).t()).relu()
-        sums = z.new_zeros(len(sizes), z.shape[1]).index_add(0, graph, z)
-        pooled = sums.view(len(sizes), len(self.heads), -1).transpose(0, 1)
+        heads, hidden = len(self.heads), self.heads[0].hidden
+        # Brought to their shapes here and not by name: every view costs one operation here and one on the way back.
+        vertex, vertex_bias, graph, graph_bias, output, output_bias = self._stacked().split(self._sizes, dim=1)
+        z = torch.addmm(vertex_bias.reshape(-1), rows.values, vertex.reshape(self.columns, rows.width).t())
+        pooled = rectified_sums(z, rows.ptr).view(-1, heads, hidden).transpose(0, 1)
         if self._averages is not None:
-            pooled = pooled / torch.where(self._averages, sizes.clamp_min(1)[None, :, None], 1)
-        active = torch.baddbmm(w["graph.bias"].unsqueeze(1), pooled, w["graph.weight"].mT).relu()
-        return torch.baddbmm(w["output.bias"].unsqueeze(1), active, w["output.weight"].mT)
+            pooled = pooled / torch.where(self._averages, rows.ptr.diff().clamp_min(1)[None, :, None], 1)
+        active = torch.baddbmm(graph_bias.unsqueeze(1), pooled, graph.view(heads, hidden, hidden).mT).relu()
+        return torch.baddbmm(output_bias.unsqueeze(1), active, output.view(heads, -1, hidden).mT)
+
+    def _stacked(self) -> Tensor:
+        """[heads, numbers]; a single head's are not copied."""
+        if len(self.heads) == 1:
+            return self.heads[0].numbers.unsqueeze(0)
+        return torch.stack([head.numbers for head in self.heads])
 
     @torch.no_grad()
     def outputs(self, rows: PackedEmbeddings) -> Tensor:
@@ -122,9 +131,3 @@ def stacks(heads: Iterable[Head]) -> Iterator[HeadStack]:
         own, at_once = list(group), max(1, _COLUMNS_AT_ONCE // hidden)
         for first in range(0, len(own), at_once):
             yield HeadStack(own[first : first + at_once])
-
-
-def _by_name(stacked: Tensor, shapes: dict[str, torch.Size]) -> Weights:
-    """The tensors [heads, …] that lie one behind the other in the rows [heads, numbers]."""
-    parts = stacked.split([shape.numel() for shape in shapes.values()], dim=1)
-    return {name: part.view(-1, *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}

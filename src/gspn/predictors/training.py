@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 
 from gspn.attributes import FloatArray
 from gspn.errors import GSPNError, InputError
-from gspn.predictors.embeddings import PackedEmbeddings
+from gspn.predictors.embeddings import PackedEmbeddings, Space
 from gspn.predictors.heads import Head, HeadStack, Weights, stacks
 from gspn.predictors.outputs import Outputs
 from gspn.targets import all_binary
@@ -42,12 +43,17 @@ class LabelledEmbeddings:
         return len(self.rows)
 
     def batch(self, graph_ids: Tensor) -> LabelledEmbeddings:
-        return LabelledEmbeddings(self.rows.batch(graph_ids), self.labels[graph_ids])
+        """The chosen graphs; they stand where the batch before stood, so there is one at a time."""
+        return LabelledEmbeddings(self.rows.batch(graph_ids, self._space), self.labels.index_select(0, graph_ids))
+
+    @cached_property
+    def _space(self) -> Space:
+        return Space()
 
     @property
     def entries(self) -> int:
         """Labels that are not missing."""
-        return int((~self.labels.isnan()).sum())
+        return int(np.count_nonzero(~np.isnan(self.labels.numpy())))
 
     def digest(self) -> str:
         """A fingerprint of embeddings and labels."""
@@ -99,7 +105,7 @@ def train_alone(
 
     def objective(batch: LabelledEmbeddings, epoch: int) -> Iterator[tuple[Tensor, int]]:
         if entries := batch.entries:
-            yield lesson.outputs.losses(stack(batch.rows), batch.labels).sum(), entries
+            yield lesson.outputs.losses(stack(batch.rows), batch.labels).squeeze(0), entries
 
     def examine() -> dict[str, float]:
         if not bool(head.numbers.isfinite().all()):

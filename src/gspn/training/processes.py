@@ -21,7 +21,7 @@ class Processes:
 
     def share(self, graph_ids: Tensor) -> Tensor:
         """The part of a batch that this process computes."""
-        return graph_ids[self.rank :: self.number]
+        return graph_ids if self.number == 1 else graph_ids[self.rank :: self.number]
 
     def sum(self, *values: float) -> list[float]:
         """Sums over all processes, the same bits on each."""
