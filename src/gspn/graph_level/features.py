@@ -302,7 +302,7 @@ def _extra(extra: Any, graphs: int) -> tuple[tuple[str, ...], FloatArray]:
     wrong = np.argwhere(~np.isfinite(table))
     if len(wrong):
         row, column = wrong[0]
-        raise InputError(f"extra, graph {row}, column '{names[column]}': {table[row, column]} is no finite number")
+        raise InputError(f"extra, graph {row}, column '{names[column]}': {table[row, column]} is not a finite number")
     return tuple(names), table
 
 

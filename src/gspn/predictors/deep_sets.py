@@ -37,8 +37,8 @@ class DeepSets(BaseEstimator):
     """A network on sets of vertex embeddings: vertex layer, pooling, graph layer, output.
 
     It takes the output of `GSPN.embed` for a list of graphs: one [N, D] tensor (or numpy array) per graph. It computes
-    in float32, or in float64 if the training embeddings are float64. Every column of the embeddings is standardised by its
-    mean and deviation over all training vertices.
+    in float32, or in float64 if the training embeddings are float64. Every column of the embeddings is standardised by
+    its mean and deviation over all training vertices.
 
     Parameters
     ----------
