@@ -400,7 +400,7 @@ class TableImputer(TransformerMixin, BaseEstimator):
                 **settings,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is no saved TableImputer: {error}") from error
+            raise InputError(f"{path} is not a saved TableImputer: {error}") from error
         model = load(folder)
         assert isinstance(model, GSPN | Stack)
         imputer._take(model, fitted["edge_types_"], fitted["whole_numbers_"])

@@ -234,7 +234,7 @@ def changed(**attributes: Any) -> Any:
         ),
         (
             {"graphs": changed(t="x"), "y": "t", "target": Count("t")},
-            "graph 0, vertex 'q', attribute 't': 'x' is no num",
+            "graph 0, vertex 'q', attribute 't': 'x' is not a num",
         ),
     ],
 )

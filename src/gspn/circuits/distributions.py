@@ -1,7 +1,7 @@
-"""Univariate distributions as answers: n of them over one attribute, to be asked for moments, intervals and draws.
+"""Univariate distributions as answers: n of them over one attribute, with moments, intervals and draws.
 
 What is discrete is a table of probabilities; what is not is a mixture of leaves, each row with weights of its own. How
-the tables and weights come about is the business of whoever answers.
+the tables and weights are computed is up to what answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Templates given evidence: n of them, one per row, each with mixing weights and observed entries of its own.
 
 From here come the distributions of entries that are not in the evidence, alone (`distribution`) or several together
-(`Joint`), for any template. Where the mixing weights come from is the business of whoever asks.
+(`Joint`), for any template. Where the mixing weights come from is up to the caller.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Roots(Protocol):
         """The same rows with other evidence in place of their own."""
 
     def given(self, evidence: Evidence) -> Roots:
-        """The rows conditioned on more evidence: their own, and what else `evidence` knows."""
+        """The rows conditioned on more evidence: their own, and what else `evidence` holds."""
 
     def log_value(self) -> Tensor:
         """[n] log-probability of the evidence."""
 
     def log_prob(self, evidence: Evidence) -> Tensor:
-        """[n] log-probability of what `evidence` knows more, given what the rows' own knows."""
+        """[n] log-probability of what `evidence` adds, given the rows' own evidence."""
 
     def components(self, columns: Sequence[int]) -> list[tuple[Components, Tensor]]:
         """Components of each attribute and their log-weights [n, C] given the evidence, which must not hold it."""
@@ -233,7 +233,7 @@ class Joint:
         return Joint(self._given, name)
 
     def condition(self, values: Mapping[str, Any]) -> Joint:
-        """The joint of the other attributes, given values of these; a missing value gives nothing."""
+        """The joint of the other attributes, given values of these; a missing value is no condition."""
         left = [name for name in self.names if name not in values]
         filled = self._filled(values)
         if not left:

@@ -135,7 +135,7 @@ def show_training(console: Console, model: Any, seconds: float, of_columns: floa
     if not history:  # labels that are evidence have a leaf that is learned by itself
         outcome = model.label_outcome_
         of_frequencies = f" ({outcome.of_frequencies:.4f} if one knew frequencies alone)"
-        console.note(f"learned in {seconds:.0f} s; {outcome.loss:.4f} nats a held-out label{of_frequencies}")
+        console.note(f"learned in {seconds:.0f} s; {outcome.loss:.4f} nats per held-out label{of_frequencies}")
         return
     last = min((epoch for epoch in history if "validation" in epoch), key=_validation, default=history[-1])
     judged = f", {last['validation']:.4f} on what was held out" if "validation" in last else ""

@@ -49,7 +49,7 @@ def from_arrays(
     edge_type: [E] codes 0, 1, ….
     y: [G] or [G, T] graph targets, [N] or [N, T] vertex targets; where both would fit, `target_level` decides and
         "graph" is assumed. Numbers are taken as encoded, other values are encoded by `target` (inferred if not given).
-    names, graph_names: what vertices [N] and graphs [G] are called.
+    names, graph_names: names of vertices [N] and graphs [G].
     """
     place = "vertex {}".format
     if isinstance(x, Mapping) or hasattr(x, "columns") or getattr(getattr(x, "dtype", None), "names", None):

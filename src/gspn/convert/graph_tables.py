@@ -1,8 +1,8 @@
-"""Graphs from tables: one of vertices, one of edges, perhaps one of graphs' targets.
+"""Reading graphs from tables: one of vertices, one of edges, perhaps one of graphs' targets.
 
-Here belongs which column means what: ids, attributes, targets; whatever is wrong with the tables is told at once, and
-before torch is imported, which takes seconds. Reading files is in `files`, tables of edges in `edge_tables`, looking up
-ids in `ids`, what columns are for where nobody says it in `finding`, the way back to tables in `frames`.
+Here belongs which column means what: ids, attributes, targets; everything that is wrong with the tables is reported at
+once, and before torch is imported, which takes seconds. Reading files is in `files`, tables of edges in `edge_tables`,
+looking up ids in `ids`, identifying columns that are not named in `finding`, the way back to tables in `frames`.
 """
 
 from __future__ import annotations

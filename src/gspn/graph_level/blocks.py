@@ -110,7 +110,7 @@ def _pairs(posteriors: Tensor, batch: Batch, sizes: Tensor) -> list[Tensor]:
 
 
 def _per_entry(log_likelihood: Tensor, sizes: Tensor, observed: Tensor) -> Tensor:
-    """[G, 1] nats an observed entry; 0 where nothing is observed."""
+    """[G, 1] nats per observed entry; 0 where nothing is observed."""
     return sums(log_likelihood[:, None], sizes) / observed.clamp_min(1)
 
 
