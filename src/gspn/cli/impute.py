@@ -90,10 +90,8 @@ def impute(
         )
     _check_effort(effort, sizes)
     _check_how(how, draws)
-    from gspn.imputation import (
-        complete,
-        complete_often,
-    )  # imports torch, which nobody needs to be told what is wrong with a table
+    # Imports torch, without which it can be said what is wrong with a table.
+    from gspn.completing import complete, complete_often
 
     if draws is not None and "draw" in graphs.nodes.frame.columns:
         raise InputError("there is a column 'draw' already; rename it, as completed tables are numbered by it")
