@@ -65,7 +65,7 @@ def test_arguments_are_checked() -> None:
         holdout(10, test=1.0)
     with pytest.raises(InputError, match="k must be between 2 and the number of graphs, 5, got 6"):
         kfold(5, 6)
-    with pytest.raises(InputError, match="one class a graph: 10, got 3"):
+    with pytest.raises(InputError, match="one class per graph: 10, got 3"):
         holdout(10, strata=torch.zeros(3))
 
 
