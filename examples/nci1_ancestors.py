@@ -3,7 +3,7 @@
     python examples/nci1_ancestors.py --only CGMM ICGMM --json
 
 One configuration each, learned without labels on the training graphs; heads stop on the validation graphs and are asked
-once for the test graphs. A head reads one row a graph, the standardised sum of its vertices' unigrams and bigrams.
+once for the test graphs. A head reads one row per graph, the standardised sum of its vertices' unigrams and bigrams.
 Training is short, for two cores: EM and Gibbs for some twenty steps a layer, few layers, heads for at most 200 epochs.
 """
 
@@ -74,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=sorted(MODELS), default=list(MODELS), help="which models")
     parser.add_argument("--threads", type=int, help="threads of this process (default: torch's)")
-    parser.add_argument("--json", action="store_true", help="print the records as JSON, one a line")
+    parser.add_argument("--json", action="store_true", help="print the records as JSON, one per line")
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)

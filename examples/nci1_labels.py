@@ -4,7 +4,7 @@
     python examples/nci1_labels.py large       # how low it gets with more of everything
 
 Trains on the training graphs of one published fold with the masked objective, stops on its validation graphs, then
-reports −log P(label | all other vertices) on its test graphs, in nats a vertex, beside what ignoring the edges costs
+reports −log P(label | all other vertices) on its test graphs, in nats per vertex, beside what ignoring the edges costs
 (the entropy of the labels' frequencies). The checkpoint in `--folder` continues an interrupted run.
 """
 
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(record))
     else:
         print(
-            f"{options.model}, fold {options.fold}: {test_nll:.4f} ± {error:.4f} nats a vertex on the test graphs "
+            f"{options.model}, fold {options.fold}: {test_nll:.4f} ± {error:.4f} nats per vertex on the test graphs "
             f"({record['marginal']:.4f} without the graph); {record['epochs']} epochs in {seconds:.0f} s"
         )
     return 0

@@ -175,5 +175,5 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(one, other, check_exact=True)
     with pytest.raises(NotFittedError):
         TableImputer().save(tmp_path / "other")
-    with pytest.raises(InputError, match="is no saved TableImputer"):
+    with pytest.raises(InputError, match="is not a saved TableImputer"):
         TableImputer.load(tmp_path)

@@ -223,7 +223,7 @@ SOURCES = (
     "a schema can be inferred from a mapping, a DataFrame, an array, a tensor, or graphs of NetworkX or torch_geometric"
 )
 EMPTY = "every value is missing, so its kind cannot be inferred; leave it out, or say what it is"
-TYPO = "is no number, but most values are; mend it, or keep it as a category"
+TYPO = "is not a number, but most values are; mend it, or keep it as a category"
 HETERO = HeteroData()
 HETERO["atom"].x = X
 

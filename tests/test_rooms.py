@@ -28,6 +28,7 @@ ROOMS = (
     ("training",),
     ("models",),
     ("policy",),
+    ("completing",),
     ("imputation",),
     ("predictors",),
     ("baselines",),

@@ -146,7 +146,7 @@ def test_a_schema_of_one_is_one_target() -> None:
         (KIND, pd.DataFrame({"kind": ["low", "mid"], "other": [1, 2]}), "column 'other' is not in the schema"),
         (Continuous("e"), [1.0, math.inf], r"'e', row 1: the value is infinite"),
         (Continuous("e"), torch.tensor([math.inf, 0.0]), r"y, row 0, target 'e': the value is infinite"),
-        (Continuous("e"), ["1.0", 2.0], r"'e', row 0: '1.0' is no number"),
+        (Continuous("e"), ["1.0", 2.0], r"'e', row 0: '1.0' is not a number"),
         (Binary("b"), [0, 2], r"'b', row 1: 2 is neither True nor False"),
         (Count("n"), [1, -1], r"'n', row 1: -1 is negative"),
         (Count("n"), torch.tensor([0.5, 1.0]), r"y, row 0, target 'n': 0.5 is not a whole number"),

@@ -98,7 +98,7 @@ def unrolled_tree() -> str:
             edges.append(arrow(*start, *_towards(start, place, 18)))
             discs.append(disc(*start, child, ORANGE if child == "a" else INK))
     parts += edges + discs
-    parts.append(text(480, 284, "after two steps, a hears itself: its echo", 13, ORANGE))
+    parts.append(text(480, 284, "after two steps, a sees its own value", 13, ORANGE))
     return svg(830, 304, "A graph of four vertices and the tree that is unrolled from one of them", parts)
 
 

@@ -2,7 +2,7 @@
 
 Zeros of inflated columns, caps and floors of instruments, sentinels such as −999. A column that is rounded to a coarse
 grid repeats everywhere and has none, unless one value sticks out of its neighbours. What models make of atoms is
-theirs; whether they are given any is decided by whoever fits them.
+up to them, and whether they are given any is up to the caller.
 """
 
 from __future__ import annotations

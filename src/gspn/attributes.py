@@ -75,7 +75,7 @@ class _Typed:
 
     @property
     def detail(self) -> str:
-        """What a reader wants to know besides name and kind."""
+        """Details besides name and kind."""
         return ""
 
     def encode(self, values: Any) -> FloatArray:
@@ -128,7 +128,7 @@ class _Typed:
             return math.nan
         if not is_number(value):
             # Text is refused even where it reads as a number: "1,5" and "1e3" leave too much to guess.
-            raise self._at(row, f"{shorten(value)} is no number")
+            raise self._at(row, f"{shorten(value)} is not a number")
         try:
             return float(value)
         except OverflowError:
@@ -166,7 +166,7 @@ class Continuous(_Typed):
     """A real number.
 
     `floor` is the smallest standard deviation that a state may learn, in units of the column's own deviation. Without
-    it a column with repeated values has unbounded likelihood: a state sits on one value and narrows for ever.
+    it a column with repeated values has unbounded likelihood: a state settles on one value and narrows without limit.
     `distribution` is the family of its leaves.
     """
 
@@ -183,7 +183,7 @@ class Continuous(_Typed):
 
     @property
     def detail(self) -> str:
-        """The floor, and the distribution where it is not the usual one."""
+        """The floor, and the distribution where it is not the default."""
         return f"floor {self.floor:g}" + ("" if self.distribution == "gaussian" else f", {self.distribution}")
 
 
@@ -372,10 +372,10 @@ class Schema:
         integers are taken for codes: categorical with up to 20 distinct values, the categories being 0 … max, count
         with more (continuous if one is negative); a column that cannot be codes, with a negative number or one of 1000
         or more, is continuous or count. In other sources categories are the distinct values.
-        Text in a column of which at least half reads as numbers is taken for a typo and refused unless overridden.
+        Text in a column of which at least half reads as numbers is treated as a typo and refused unless overridden.
 
         Every attribute can be set by name, as an attribute or a kind: `Schema.infer(table, charge=Continuous("charge"),
-        degree="count")`; names that are no identifiers go into the mapping `overrides`.
+        degree="count")`; names that are not identifiers go into the mapping `overrides`.
         """
         from gspn.infer import infer_schema  # that module builds schemas, so it must be loaded after this one
 

@@ -47,10 +47,11 @@ def read_column(name: str, values: Any) -> NDArray[Any] | list[Any]:
     if hasattr(values, "detach"):
         values = tensor_to_array(values)
     if isinstance(values, (str, bytes, Mapping, Set)):
-        raise InputError(f"attribute {name!r}: expected a sequence with one value a row, got a {type(values).__name__}")
+        found = type(values).__name__
+        raise InputError(f"attribute {name!r}: expected a sequence with one value per row, got a {found}")
     shape = getattr(values, "shape", (0,))
     if len(shape) != 1:
-        raise InputError(f"attribute {name!r}: expected one value a row, got an array of shape {tuple(shape)}")
+        raise InputError(f"attribute {name!r}: expected one value per row, got an array of shape {tuple(shape)}")
     dtype = getattr(values, "dtype", None)
     kind = getattr(dtype, "kind", None)
     if kind in ("m", "M", "c", "S", "V"):

@@ -1,7 +1,7 @@
-"""Filling gaps where people have them: a transform of PyG graphs, and an imputer of tables.
+"""Filling gaps in users' own data: a transform of PyG graphs, and an imputer of tables.
 
-Both hand the work to a model; what a filled value means is said in `queries.missing`. Reading tables is the business of
-`convert`; here belongs only how filled values get back into the columns they come from.
+Both leave the work to a model; what a filled value means is explained in `queries.missing`. Reading tables belongs in
+`convert`, writing completed ones in `completing`.
 """
 
 from __future__ import annotations
@@ -23,28 +23,24 @@ from torch_geometric.transforms import BaseTransform
 
 from gspn import policy
 from gspn.arguments import check_choice, check_integer
-from gspn.attributes import Attribute, Binary, Schema, from_json, to_json
-from gspn.circuits.distributions import CategoricalDistribution
-from gspn.circuits.given import distributions
+from gspn.attributes import Attribute, Schema, from_json, to_json
 from gspn.columns import shorten
+from gspn.completing import complete, complete_often, whole_numbers
 from gspn.convert.edge_tables import Layout
 from gspn.convert.features import as_frame, edges_among, is_bare, like
-from gspn.convert.files import Table, import_pandas
+from gspn.convert.files import Table
 from gspn.convert.foreign import DataFrame
-from gspn.convert.tables import GraphTables, read_graph_tables
-from gspn.convert.writings import Writing, find_writing
+from gspn.convert.graph_tables import GraphTables, read_graph_tables
 from gspn.errors import InputError, NotFittedError
 from gspn.files import replace_file
 from gspn.graphs import GraphDataset
 from gspn.models.gspn import GSPN
 from gspn.models.loading import load
-from gspn.models.several_tables import several_completed
 from gspn.models.stack import Stack
-from gspn.queries.missing import HOW, filled
+from gspn.queries.missing import HOW
 
-_SPREAD = ("std", "probability", "low", "high")
 _FILE = "imputer.json"
-"""Beside the saved model of a `TableImputer`: its settings, and what it has found out about tables."""
+"""Beside the saved model of a `TableImputer`: its settings, and what it has learned about tables."""
 _FITTED = ("edge_types_", "whole_numbers_", "left_out_", "id_", "feature_names_in_", "n_features_in_")
 
 _Given = TypeVar("_Given", bound=Data | Batch)
@@ -53,8 +49,11 @@ _Given = TypeVar("_Given", bound=Data | Batch)
 class Impute(BaseTransform):
     """PyG transform that fills the missing entries (NaN) of `x` and leaves everything else as it is.
 
-    Works on a Data, a PyG Batch and a list of graphs. `how` is as in `GSPN.impute`; "sample" draws from `generator` and
-    differs at every call.
+    Works on a Data, a PyG Batch and a list of graphs.
+
+    model: a fitted `GSPN` or `Stack`.
+    how: as in `GSPN.impute`; "sample" differs at every call.
+    generator: what "sample" draws from; None is torch's own.
     """
 
     def __init__(self, model: GSPN | Stack, how: str = "mean", generator: torch.Generator | None = None) -> None:
@@ -68,7 +67,7 @@ class Impute(BaseTransform):
     @overload
     def forward(self, data: _Given) -> _Given: ...
     def forward(self, data: Any) -> Data | Batch | list[Data]:
-        if isinstance(data, Data):  # a Batch, too: nothing is heard across its graphs
+        if isinstance(data, Data):  # a Batch, too: its graphs do not depend on each other
             data.x = self._filled([data])[0]
             return data
         graphs = list(data) if isinstance(data, Sequence | GraphDataset | Dataset) else [data]
@@ -88,7 +87,7 @@ class Impute(BaseTransform):
         def __call__(self, data: Any) -> Data | Batch | list[Data]: ...
 
     def _filled(self, graphs: Sequence[Data]) -> list[Tensor]:
-        # Of the rest of a graph the model knows nothing, and needs nothing.
+        # The model needs nothing else of a graph.
         bare = [Data(x=graph.x, edge_index=graph.edge_index, edge_type=graph.get("edge_type")) for graph in graphs]
         return [graph.x for graph in self.model.impute(bare, self.how, self.generator)]
 
@@ -97,38 +96,59 @@ class Impute(BaseTransform):
 
 
 class TableImputer(TransformerMixin, BaseEstimator):
-    """Completes a table of vertices by what the vertices' other entries and their neighbours say.
+    """Completes a table of vertices from the vertices' other entries and their neighbours.
 
         completed = gspn.TableImputer().fit(nodes, edges=edges).transform(nodes, edges)
 
     `fit` takes DataFrames or arrays with gaps and trains models; `transform` completes these, or new rows and new
-    graphs, without training again, and gives what it was given: a DataFrame, or an array. It is a transformer of
+    graphs, without training again, and returns the same type: a DataFrame, or an array. It is a transformer of
     scikit-learn, for pipelines; in `fit` labels `y` are ignored. Observed entries, columns, types, order and index stay
-    as they are; columns that held whole numbers alone in training are filled with rounded ones, also where gaps have
-    made floats of them. Dates, 87 %, and 1,234.5 are numbers, and are filled in the same writing.
+    as they are; columns with only whole numbers in training are filled with rounded ones, also where gaps have turned
+    them into floats. Dates, 87 %, and 1,234.5 are numbers, and are filled in the same notation. `gspn impute` fills in
+    the same values.
 
-    The arguments from `schema` to `keep` say what the tables' columns mean, as in `gspn.from_tables`; columns in
-    `ignore` are handed through, and so are those that say nothing, with their gaps. Of an array, whose columns somebody
-    has chosen, only empty ones are. `gspn impute` fills in the same values.
+    Columns that carry no information are passed through with their gaps. Of an array, whose columns were chosen on
+    purpose, only empty ones are.
 
     Which models fill the gaps is chosen by `gspn.policy.select`: candidates of several sizes, with and without the
-    edges, learn by EM from a part of the entries and are judged by the others; up to five that do best together answer
-    as one `gspn.Stack`. How many are tried depends on `effort`; the seed fixes all of it, and samples.
+    edges, learn by EM from a part of the entries and are compared on the others; up to five that do best together
+    answer as one `gspn.Stack`.
 
-    Where one of the arguments from `num_layers` to `lr`, or `arguments`, says something about a single model, one is
-    trained by gradient descent, and nothing is chosen: what is None follows from the size of the tables, the objective
-    is "masked", which is made for filling gaps, and a tenth of the graphs (from 100 on) or of the entries is held out
-    to stop in time.
+    If any of the arguments from `num_layers` to `lr`, or `arguments`, is given, a single model is trained by gradient
+    descent, and nothing is chosen: arguments that are None follow from the size of the tables, the objective is
+    "masked", which is meant for filling gaps, and a tenth of the graphs (from 100 on) or of the entries is held out
+    for early stopping.
 
     Parameters
     ----------
+    schema:
+        The attributes; None infers them from the columns.
+    overrides:
+        Kinds or attributes of single columns, where they are inferred.
+    id, graph, source, target, edge_type:
+        Names of columns, as in `gspn.from_tables`.
+    edge_types:
+        The edge types by code; None takes those that occur.
+    directed:
+        Whether edges apply in one direction only; or the name of a column that says so per row.
+    parallel:
+        Whether duplicate edges are kept; otherwise they are an error.
+    ignore:
+        Columns that are passed through.
+    keep:
+        Columns that are used although they seem to carry no information.
     how:
-        What is filled in: "closest" (what errs least on average: the mean of numbers, of counts and other whole numbers
-        rounded, and the likeliest category), "mean" (the same, but the likeliest count), "median", "mode" or "sample".
+        What is filled in: "closest" (least expected error: the mean of numbers, rounded for counts and other whole
+        numbers, and the most probable category), "mean" (the same, but the most probable count), "median", "mode" or
+        "sample".
     level:
         Probability of the intervals in the table of spreads.
     effort:
         How much is tried, "quick", "normal" or "thorough"; without effect where one model is trained.
+    num_layers, num_states, objective, epochs, batch_size, lr:
+        Settings of a single model, as in `gspn.GSPN`.
+    seed:
+        Fixes everything random, samples included.
     arguments:
         Further arguments of `gspn.GSPN`, by name.
 
@@ -137,7 +157,7 @@ class TableImputer(TransformerMixin, BaseEstimator):
     model_:
         After `fit`, the `gspn.Stack`, or the one `gspn.GSPN`.
     selection_:
-        What was tried, how it was judged and what was chosen (`gspn.policy.Selection`); None where nothing was.
+        What was tried, the losses and what was chosen (`gspn.policy.Selection`); None where nothing was chosen.
     schema_:
         The model's attributes.
     edge_types_:
@@ -145,9 +165,9 @@ class TableImputer(TransformerMixin, BaseEstimator):
     whole_numbers_:
         The continuous attributes that are filled with whole numbers.
     left_out_:
-        The columns that say nothing, each with the reason.
+        The columns that carry no information, each with the reason.
     id_:
-        The column of ids; None where rows are called by the index.
+        The column of ids; None where the index identifies rows.
     """
 
     def __init__(
@@ -210,10 +230,12 @@ class TableImputer(TransformerMixin, BaseEstimator):
         whole_numbers: Sequence[str] = (),
         **arguments: Any,
     ) -> Self:
-        """An imputer that asks a fitted model.
+        """An imputer that uses a fitted model.
 
-        `edge_types` is what the model's edge types are called, by code; `whole_numbers` names continuous attributes
-        that are filled with whole numbers whatever the type of their column.
+        model: a fitted `GSPN` or `Stack`.
+        edge_types: names of the model's edge types, by code.
+        whole_numbers: continuous attributes that are filled with whole numbers whatever the type of their column.
+        arguments: further arguments of the constructor.
         """
         if not isinstance(model, GSPN | Stack):
             raise InputError(f"model must be a GSPN or a Stack, got {shorten(model)}")
@@ -226,7 +248,10 @@ class TableImputer(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, *, edges: Any = None, progress: bool = True) -> Self:
         """Choose and train models on a table of vertices, and one of edges if there are any.
 
-        Labels `y` are ignored. Edges (a table, a [2, E] array of whole numbers, …) may stand in their place.
+        X: the vertices, a DataFrame or an array.
+        y: labels, which are ignored; edges are accepted here, too.
+        edges: a table, a [2, E] array of whole numbers, or another form that `gspn.from_tables` reads.
+        progress: whether a progress bar is shown.
         """
         self._check()
         nodes = as_frame(self, X, reset=True)
@@ -275,13 +300,18 @@ class TableImputer(TransformerMixin, BaseEstimator):
     def transform(
         self, X: Any, edges: Any = None, *, return_spread: bool
     ) -> DataFrame | tuple[DataFrame, DataFrame]: ...
-    def transform(self, X: Any, edges: Any = None, *, return_spread: bool = False) -> Any:
+    def transform(
+        self, X: Any, edges: Any = None, *, return_spread: bool = False
+    ) -> NDArray[Any] | DataFrame | tuple[NDArray[Any] | DataFrame, DataFrame]:
         """The table of vertices without gaps; an array where X is one.
 
-        With `return_spread` also a table with one row for each filled entry, under the index of its row: the row's
-        position, attribute and value; the standard deviation and the interval of `level` (low, high) of continuous
-        attributes and counts; the probability of the filled value of categories, binary attributes and counts; and of
-        categories and binary attributes the likely values, the fewest that hold `level` together, likeliest first.
+        X: the vertices, with the columns of `fit`.
+        edges: as in `fit`.
+        return_spread: whether to return a second table, with one row per filled entry under the index of its row: the
+            row's position, attribute and value; the standard deviation and the interval of `level` (low, high) of
+            continuous attributes and counts; the probability of the filled value of categories, binary attributes and
+            counts; and the smallest set of values of categories and binary attributes with a probability of at least
+            `level`, most probable first.
         """
         self._refuse_unfitted()
         self._check()
@@ -329,13 +359,13 @@ class TableImputer(TransformerMixin, BaseEstimator):
     ) -> DataFrame | tuple[DataFrame, DataFrame]: ...
     def fit_transform(
         self, X: Any, y: Any = None, *, edges: Any = None, return_spread: bool = False, progress: bool = True
-    ) -> Any:
-        """`fit` and `transform` on the same tables."""
+    ) -> NDArray[Any] | DataFrame | tuple[NDArray[Any] | DataFrame, DataFrame]:
+        """`fit` and `transform` on the same tables, with the arguments of both."""
         edges = edges_among(y, edges)
         return self.fit(X, edges=edges, progress=progress).transform(X, edges, return_spread=return_spread)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """The names of all columns: none goes, and none comes."""
+        """The names of all columns, which `transform` keeps."""
         self._refuse_unfitted()
         names: NDArray[Any] = _check_feature_names_in(self, input_features)
         return names
@@ -370,7 +400,7 @@ class TableImputer(TransformerMixin, BaseEstimator):
                 **settings,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is no saved TableImputer: {error}") from error
+            raise InputError(f"{path} is not a saved TableImputer: {error}") from error
         model = load(folder)
         assert isinstance(model, GSPN | Stack)
         imputer._take(model, fitted["edge_types_"], fitted["whole_numbers_"])
@@ -392,16 +422,19 @@ class TableImputer(TransformerMixin, BaseEstimator):
     def draws(self, m: int, nodes: Any = None, edges: Any = None, *, seed: int | None = None) -> list[DataFrame]:
         """m tables of vertices without gaps, for multiple imputation: analyse each, then pool by Rubin's rules.
 
-        They complete the tables of `fit`, or those that are given. Between them filled entries differ as far as they
-        are uncertain, parameters of the models included: each comes from one model of the stack, drawn with the stack's
-        weights, that has learned on from the tables of `fit` with random weights of the vertices (a Bayesian
-        bootstrap). Entries of neighbours are drawn given each other. There is no guard: its heavy tails have no
-        variance that could be pooled. Whole numbers stay whole. The seed (None: the imputer's) fixes the tables, and
-        the first ones are the same whatever m is.
+        Filled entries vary between the tables according to their uncertainty, that of the models' parameters included:
+        each table comes from one model of the stack, drawn with the stack's weights, that has continued to learn from
+        the tables of `fit` with random weights of the vertices (a Bayesian bootstrap). Entries of neighbours are drawn
+        given each other. There is no guard: its heavy tails have no variance that could be pooled. Whole numbers stay
+        whole. The first tables are the same whatever m is.
 
-        Models that learned by gradient descent (more than two levels, or a single model that something was said about)
-        draw with the parameters they have, so that their tables differ a little too little. An imputer made of a model
-        (`with_model`) has no tables of its own: the models learn on from those that are given.
+        Models that learned by gradient descent (more than two levels, or a single model that was specified) draw with
+        fixed parameters, so that their tables differ slightly too little. An imputer made from a model (`with_model`)
+        has no tables of its own: the models continue to learn from those that are given.
+
+        m: number of tables.
+        nodes, edges: the tables to complete; None completes those of `fit`.
+        seed: fixes the tables; None is the imputer's.
         """
         self._refuse_unfitted()
         self._check()
@@ -435,15 +468,15 @@ class TableImputer(TransformerMixin, BaseEstimator):
             raise InputError(f"level must be a number between 0 and 1, got {shorten(self.level)}")
 
     def _settings(self) -> dict[str, Any]:
-        """What is said about a single model; where this is nothing, models are chosen."""
+        """The settings given for a single model; if there are none, models are chosen."""
         named = ("num_layers", "num_states", "objective", "epochs", "batch_size", "lr")
-        said = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+        given = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
         others = dict(self.arguments or {})
         known = set(GSPN._get_param_names()) - {"schema", "num_edge_types", "seed", *named}
         for name in others:
             if name not in known:
                 raise InputError(f"arguments: {name!r} is none of {', '.join(sorted(known))}")
-        return said | others
+        return given | others
 
     def _ignored(self) -> tuple[str, ...]:
         return (self.ignore,) if isinstance(self.ignore, str) else tuple(self.ignore)
@@ -487,186 +520,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | tuple | list):
         return [_plain(one) for one in (value.tolist() if isinstance(value, np.ndarray) else value)]
     return to_json(value) if isinstance(value, Attribute) else value
-
-
-def whole_numbers(dataset: GraphDataset) -> tuple[str, ...]:
-    """The continuous attributes whose observed entries are whole numbers, all of them.
-
-    Read from a file, a column of integers with gaps comes as floats, so its type does not tell.
-    """
-    entries = dataset.entries()
-    whole = (entries.isnan() | (entries == entries.round())).all(0).tolist()
-    return tuple(
-        one.name for one, is_whole in zip(dataset.schema, whole, strict=True) if is_whole and one.kind == "continuous"
-    )
-
-
-def complete(
-    model: GSPN | Stack,
-    nodes: Table,
-    dataset: GraphDataset,
-    *,
-    graph: str | None = None,
-    how: str = "closest",
-    level: float | None = None,
-    seed: int = 0,
-    whole: Sequence[str] = (),
-) -> tuple[DataFrame, DataFrame | None]:
-    """A table of vertices without gaps, and with a `level` also the spread of what was filled in (see `transform`).
-
-    `dataset` is what was read from the table, and `graph` the column that tells its graphs apart.
-    """
-    rows, gaps = _rows(nodes, graph), torch.isnan(dataset.entries()).numpy()
-    x, spread = _answers(model, dataset, how, level, torch.Generator().manual_seed(seed))
-    writings = _writings(nodes, model.schema)
-    completed = _completed(nodes.frame, dataset, x, rows, whole, writings)
-    if level is None:
-        return completed, None
-    # One row a filled entry, in the order of the table's rows and the schema's attributes.
-    entries = np.argwhere(gaps)
-    entries = entries[np.lexsort((entries[:, 1], rows[entries[:, 0]]))]
-    place = rows[entries[:, 0]]
-    names = [model.schema.names[column] for column in entries[:, 1]]
-    columns = {name: completed[name].tolist() for name in model.schema.names}
-    filled_in = np.fromiter((columns[name][row] for row, name in zip(place, names, strict=True)), object, len(place))
-    found = {name: spread[name][tuple(entries.T)] for name in (*_SPREAD, "likely")}
-    for side in ("low", "high") if writings else ():
-        found[side] = np.array(
-            [
-                writings[name].write(value) if name in writings else value
-                for name, value in zip(names, found[side], strict=True)
-            ],
-            dtype=object,
-        )
-    return completed, import_pandas().DataFrame(
-        {"row": place, "attribute": names, "value": filled_in, **found}, index=completed.index.take(place)
-    )
-
-
-def _writings(nodes: Table, schema: Schema) -> dict[str, Writing]:
-    """How those columns write numbers that do it as people do: dates, 87 %, 1,234.5."""
-    found = {
-        attribute.name: find_writing(nodes.frame[attribute.name], comma=nodes.separator == ";")
-        for attribute in schema
-        if attribute.kind in ("continuous", "count")
-    }
-    return {name: writing for name, writing in found.items() if writing is not None}
-
-
-def complete_often(
-    model: GSPN | Stack,
-    nodes: Table,
-    dataset: GraphDataset,
-    m: int,
-    *,
-    learned_from: GraphDataset | None = None,
-    graph: str | None = None,
-    seed: int = 0,
-    whole: Sequence[str] = (),
-) -> list[DataFrame]:
-    """m tables of vertices without gaps (see `TableImputer.draws`); the models learned from the dataset unless said."""
-    rows, learned_from = _rows(nodes, graph), dataset if learned_from is None else learned_from
-    writings = _writings(nodes, dataset.schema)
-    return [
-        _completed(nodes.frame, dataset, x, rows, whole, writings)
-        for x in several_completed(model, dataset, learned_from, m, seed)
-    ]
-
-
-def _rows(nodes: Table, graph: str | None) -> NDArray[np.int64]:
-    """The table's rows in the order of the dataset, which has them graph by graph."""
-    if graph is None:
-        return np.arange(len(nodes.frame))
-    return np.argsort(import_pandas().factorize(nodes.column(graph, "graph"))[0], kind="stable")
-
-
-def _completed(
-    frame: DataFrame,
-    dataset: GraphDataset,
-    x: Tensor,
-    rows: NDArray[np.int64],
-    whole: Sequence[str],
-    writings: Mapping[str, Writing],
-) -> DataFrame:
-    """A copy of the frame with gaps of the dataset filled from x [N, d], which is in the dataset's order."""
-    completed: DataFrame = frame.copy()
-    gaps = torch.isnan(dataset.entries()).numpy()
-    for column, attribute in enumerate(dataset.schema):
-        where = gaps[:, column]
-        if where.any():
-            values = attribute.decode(x[where, column])
-            if attribute.name in whole:
-                values = [round(value) for value in values]
-            if attribute.name in writings:
-                values = list(map(writings[attribute.name].write, values))
-            completed[attribute.name] = _with_values(frame[attribute.name], rows[where], values, attribute)
-    return completed
-
-
-def _answers(
-    model: GSPN | Stack, dataset: GraphDataset, how: str, level: float | None, generator: torch.Generator
-) -> tuple[Tensor, dict[str, NDArray[Any]]]:
-    """[N, d] the filled entries, and with a `level` [N, d] of each the standard deviation, probability and interval,
-    NaN for none, and the likely values, None for none."""
-    x = dataset.entries().clone()
-    found: dict[str, NDArray[Any]] = {name: np.full(x.shape, np.nan) for name in _SPREAD}
-    found["likely"] = np.full(x.shape, None, dtype=object)
-    first = 0
-    for batch, vertices, given in model.gaps(dataset):
-        x[first : first + batch.num_vertices] = filled(given, batch, vertices, how, generator)
-        first += batch.num_vertices
-        if level is None:
-            continue
-        for column, gaps, distribution in distributions(given, ~batch.observed[vertices]):
-            row = (first - batch.num_vertices + vertices[gaps]).numpy()
-            if distribution.attribute.kind != "continuous":
-                found["probability"][row, column] = distribution.log_prob(x[row, column]).exp()
-            if isinstance(distribution, CategoricalDistribution):
-                for vertex, values in zip(row, _likely(distribution, level), strict=True):
-                    found["likely"][vertex, column] = values
-            else:
-                found["std"][row, column] = distribution.variance.sqrt()
-                found["low"][row, column], found["high"][row, column] = distribution.interval(level).T
-    return x, found
-
-
-def _likely(distribution: CategoricalDistribution, level: float) -> list[tuple[Any, ...]]:
-    """Of every row the fewest values that hold `level` of the probability together, likeliest first."""
-    probs, codes = distribution.probs.sort(dim=1, descending=True, stable=True)
-    # A value is needed if those before it do not hold enough.
-    needed = (probs.cumsum(1) - probs < level).sum(1).tolist()
-    values = distribution.categories
-    return [tuple(values[code] for code in row[:n]) for row, n in zip(codes.tolist(), needed, strict=True)]
-
-
-def _with_values(series: Any, rows: NDArray[np.int64], values: list[Any], attribute: Attribute) -> Any:
-    """A copy of the column with people's values put in at these rows, in the column's own type."""
-    pandas = import_pandas()
-    observed = series.dropna()
-    if pandas.api.types.is_integer_dtype(series.dtype):
-        values = [round(value) for value in values]
-    if isinstance(attribute, Binary) and series.dtype == object and not observed.map(_is_bool).any():
-        values = [int(value) for value in values]
-    if isinstance(series.dtype, pandas.CategoricalDtype):
-        # A table to complete may know fewer categories than the one that was learned from, and call True 1.
-        known = {category: category for category in series.cat.categories}
-        values = [known.get(value, value) for value in values]
-        series = series.cat.add_categories([value for value in dict.fromkeys(values) if value not in known])
-    filled = series.copy()
-    try:
-        filled.iloc[rows] = pandas.Series(values, dtype=object).astype(series.dtype).array
-    except (TypeError, ValueError, OverflowError) as error:
-        if len(observed):
-            raise InputError(
-                f"column {attribute.name!r} of type {series.dtype} cannot hold what is filled in, such as "
-                f"{shorten(values[0])} ({error}); convert it to another type first"
-            ) from error
-        # A column without any value has its type by accident.
-        filled = series.astype(object)
-        filled.iloc[rows] = values
-        filled = filled.infer_objects()
-    return filled
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool | np.bool_)

@@ -207,7 +207,7 @@ def _refuse_text_among_numbers(
     if 2 * sum(reads[value] for _, value in present) >= len(present):
         row, value = next((row, value) for row, value in present if not reads[value])
         raise InputError(
-            f"{shorten(value)} is no number, but most values are; mend it, or keep it as a category",
+            f"{shorten(value)} is not a number, but most values are; mend it, or keep it as a category",
             attribute=name,
             row=row,
             advice=[advice or Advice("overrides", "if it is meant", {name: "categorical"}, doubtful=True)],

@@ -81,7 +81,7 @@ def _one_after_another(tables: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _columns(schema: Schema, y: Any) -> Sequence[Any]:
-    """One sequence of values a target, from a sequence of values or a table of rows."""
+    """One sequence of values per target, from a sequence of values or a table of rows."""
     if isinstance(y, str | bytes | Set) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) == 0:
         raise InputError(f"y must be a sequence of labels, got {shorten(y)}")
     if hasattr(y, "tolist") and getattr(y, "ndim", 1) == 1 and len(schema) == 1:

@@ -100,7 +100,7 @@ def test_kmeans_stops_where_no_row_wants_to_move() -> None:
 
 
 def test_refine_reaches_the_likelihood_of_scikit_learns_mixture() -> None:
-    """Shares are smoothed by one row a cluster and variances start from hard clusters, hence not to the last digit."""
+    """Shares are smoothed by one row per cluster and variances start from hard clusters, so not to the last digit."""
     rows, truth = separated()
     log_likelihood, assignment = refine(rows, kmeans(rows, K, generator()), K)
     mixture = GaussianMixture(K, covariance_type="diag", n_init=5, random_state=0).fit(rows.numpy())

@@ -150,7 +150,7 @@ def test_choosing_rows(number: int) -> None:
 
 @over_distributions
 def test_values_as_people_have_them(number: int) -> None:
-    """One value a row, or one for all rows; as they are called, or encoded in a tensor; missing ones have log P = 0."""
+    """One value per row, or one for all rows; decoded, or encoded in a tensor; missing ones have log P = 0."""
     distribution = every_distribution()[number]
     called: list[Any] = ["N", "C", None, "O"] if number == OF_ELEMENT else [True, False, None, True]
     called = called if number >= OF_ELEMENT else [1, 0, None, 2]

@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "child that comes later": ([LEAF, {"kind": "sum", "children": [0, 2]}, LEAF], "unit 1 .*does not come before"),
     "its own child": ([LEAF, {"kind": "sum", "children": [1]}], "unit 1 .*does not come before"),
     "child with a negative number": ([LEAF, {"kind": "sum", "children": [-1]}], "unit 1 .*does not come before"),
-    "child that is no number": ([LEAF, {"kind": "product", "children": ["0"]}], "unit 1 .*does not come before"),
+    "child that is not a number": ([LEAF, {"kind": "product", "children": ["0"]}], "unit 1 .*does not come before"),
     "child that is a truth value": ([LEAF, LEAF, {"kind": "product", "children": [True]}], "unit 2 "),
     "children that are no list": ([LEAF, {"kind": "product", "children": 0}], "unit 1 "),
     "unit that is no object": (["leaf"], "unit 0 "),

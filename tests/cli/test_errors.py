@@ -110,7 +110,7 @@ def test_folders_of_models_are_replaced_only_by_force(run: Run, files: Path, tmp
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("precious")
-    assert "no saved model" in run(*fit, other, "--force", code=2).stderr
+    assert "not a saved model" in run(*fit, other, "--force", code=2).stderr
     assert (other / "thesis.tex").read_text() == "precious"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "other"]
 

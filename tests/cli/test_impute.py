@@ -78,7 +78,7 @@ def friends(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_what_was_tried_is_shown(run: Run, friends: tuple[Path, Path], tmp_path: Path) -> None:
     said = run("impute", *friends, "-o", tmp_path / "done.csv", "--effort", "quick").stderr
     for words in ("what was tried", "nats per held-out entry", "weight", "1 state, shrunk, no edges, seed 0",
-                  "1 state, shrunk, neighbours, seed 0", "If every column stood by itself"):  # fmt: skip
+                  "1 state, shrunk, neighbours, seed 0", "With independent columns"):  # fmt: skip
         assert words in said
     assert re.search(r"chosen in \d+ s: \d models?, since (it holds|together they hold) the \d+ held-out entries", said)
     assert "try 1 state" not in said, "a bar is for terminals"
@@ -120,7 +120,7 @@ def test_the_best_and_the_chosen_are_shown(capsys: pytest.CaptureFixture[str]) -
     assert [int(n) for n in re.findall(r"^ *(\d+) states?, shrunk", said, re.MULTILINE)] == [*range(1, 12), 30]
     assert "the best 12 of 31 models" in said
     assert "1 of them could not be learned from these data: no pivot" in said
-    assert "chosen in 3 s: 2 models, since together they hold the 400 held-out entries most likely: 0.9000" in said
+    assert "chosen in 3 s: 2 models, which together make the 400 held-out entries most likely: 0.9000" in said
     assert "warning" not in said
     show_selection(Console(), Selection(cast(Any, None), tuple(tried), 0.9, 400), 0.9, 3.0)
     assert "warning: held-out entries are filled no better" in capsys.readouterr().err

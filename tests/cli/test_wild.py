@@ -37,7 +37,7 @@ REFUSED: dict[str, tuple[bytes, tuple[str, ...]]] = {
         (
             "3 problems",
             "row 2: the id 2 occurs already in row 1",
-            "'tall' is no number",
+            "'tall' is not a number",
             "'age': the value is infinite",
         ),
     ),

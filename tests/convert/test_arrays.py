@@ -163,7 +163,7 @@ def test_targets_that_are_no_numbers() -> None:
         ({"x": np.array([["a"]])}, "x must hold encoded numbers, got type <U1; raw values come as a mapping"),
         ({"x": np.full((4, 1), np.inf)}, r"graph 0, vertex 0, attribute 'a': the value is infinite"),
         ({"x": {"b": [1.0]}}, "x: no column 'a', which the schema asks for; there are b"),
-        ({"x": {"a": [1.0, "x"]}}, "vertex 1, attribute 'a': 'x' is no number"),
+        ({"x": {"a": [1.0, "x"]}}, "vertex 1, attribute 'a': 'x' is not a number"),
         ({"x": {"a": [1.0, 2.0], "b": [1.0]}, "schema": None}, "x: column 'b' has 1 rows, but column 'a' has 2"),
         ({"schema": "a"}, "schema must be a gspn.Schema, got str"),
         ({"x": {"a": [1.0]}, "schema": "a"}, "schema must be a gspn.Schema, got str"),
@@ -178,7 +178,7 @@ def test_targets_that_are_no_numbers() -> None:
             {"edges": [[0, 0], [1, 2]], "graph": [0, 0, 1, 1]},
             "edge 1 joins vertex 0 of graph 0 and vertex 2 of graph 1; an edge stays inside one graph",
         ),
-        ({"graph": [0, 0, 1]}, r"graph must have one number a vertex, shape \[4\], got \[3\]"),
+        ({"graph": [0, 0, 1]}, r"graph must have one number per vertex, shape \[4\], got \[3\]"),
         ({"graph": [0.0, 0, 1, 1]}, "graph must hold whole numbers, got type float64"),
         ({"graph": ["a", "a", "b", "b"]}, "graph must hold whole numbers, got type <U1"),
         ({"graph": [0, 0, -1, 1]}, "vertex 2: graph number -1 is negative"),
@@ -191,9 +191,9 @@ def test_targets_that_are_no_numbers() -> None:
         ({"edges": [[0], [1]], "edge_type": [0, 1]}, r"edge_type must have shape \[1\], one code an edge, got \[2\]"),
         ({"edges": [[0], [1]], "edge_type": [0.5]}, "edge_type must hold whole numbers, got type float64"),
         ({"edges": [[0, 1], [1, 0]], "edge_type": [0, -2]}, "edge 1: edge type -2 is negative"),
-        ({"y": [1, 2]}, r"y must have one row a graph \(1\) or one row a vertex \(4\), got shape \[2\]"),
-        ({"y": 1.0}, r"y must have one row a graph \(1\) or one row a vertex \(4\), got shape \[\]"),
-        ({"y": [1.0], "target_level": "vertex"}, r"y must have one row a graph \(1\) or one row a vertex \(4\)"),
+        ({"y": [1, 2]}, r"y must have one row per graph \(1\) or one row per vertex \(4\), got shape \[2\]"),
+        ({"y": 1.0}, r"y must have one row per graph \(1\) or one row per vertex \(4\), got shape \[\]"),
+        ({"y": [1.0], "target_level": "vertex"}, r"y must have one row per graph \(1\) or one row per vertex \(4\)"),
         ({"y": [1.0], "target_level": "edge"}, "target_level must be 'graph' or 'vertex', got 'edge'"),
         ({"target": Binary("y")}, "a target is described, but there is no y"),
         ({"y": [0, 1, 2, 0], "target": Binary("t")}, "vertex 2, target 't': 2 is neither 0 nor 1"),
@@ -210,7 +210,7 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
 
 
 def test_a_name_like_a_place_does_not_confuse() -> None:
-    with pytest.raises(InputError, match=r"^vertex 1, attribute 'a, row 7: b': 'x' is no number"):
+    with pytest.raises(InputError, match=r"^vertex 1, attribute 'a, row 7: b': 'x' is not a number"):
         from_arrays({"a, row 7: b": [1.0, "x"]}, schema=Schema([Continuous("a, row 7: b")]))
 
 

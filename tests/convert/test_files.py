@@ -104,10 +104,10 @@ def test_one_bad_cell_of_a_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"edges\.csv, row 1, attribute 'd': '\?' is neither True nor False"):
         from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", schema, directed="d", ignore="k")
     nodes = pd.DataFrame({"id": [1, 2], "g": [0, 1], "a": [0.5, 1.5]})
-    with pytest.raises(InputError, match=r"targets\.csv, row 1, attribute 'n': 'x' is no number"):
+    with pytest.raises(InputError, match=r"targets\.csv, row 1, attribute 'n': 'x' is not a number"):
         from_tables(nodes, None, graph="g", targets=tmp_path / "targets.csv", target_attribute=Count("n"))
     for column, bad, message in [
-        (1, "high", "attribute 'c': 'high' is no number"),
+        (1, "high", "attribute 'c': 'high' is not a number"),
         (2, "yes", "attribute 'b': 'yes' is neither True nor False"),
         (3, "x", "attribute 'k': 'x' is none of the categories 6, 5"),
     ]:
@@ -139,7 +139,7 @@ def test_one_bad_cell_of_a_file_is_named(tmp_path: Path) -> None:
         ("broken.parquet", b"id,a\n1,2\n", r"broken.parquet cannot be read: "),
         ("bytes.csv", b"id,a\n1,\xff\x01\n", r"bytes.csv cannot be read: 'utf-8' codec"),
         ("gap.csv", b"id,a\n1,0.5\n,1.5\n", r"gap.csv, row 1: the id \(column 'id'\) is missing"),
-        ("text.csv", b"id,a\n1,0.5\n2,high\n", r"text.csv, row 1, attribute 'a': 'high' is no number"),
+        ("text.csv", b"id,a\n1,0.5\n2,high\n", r"text.csv, row 1, attribute 'a': 'high' is not a number"),
         ("header.csv", b"id,a\n", "header.csv has no rows, so there is no graph"),
     ],
 )
@@ -172,7 +172,7 @@ def test_one_typo_makes_no_categories(tmp_path: Path) -> None:
     cells = [f"{i / 7}" for i in range(199)]
     rows = [f"{i},{cell}" for i, cell in enumerate([*cells[:17], "?", *cells[17:]])]
     (tmp_path / "nodes.csv").write_text("\n".join(["id,v", *rows]), encoding="utf-8")
-    with pytest.raises(InputError, match=r"nodes\.csv, row 17, attribute 'v': '\?' is no number, .*overrides="):
+    with pytest.raises(InputError, match=r"nodes\.csv, row 17, attribute 'v': '\?' is not a number, .*overrides="):
         from_tables(tmp_path / "nodes.csv")
     (kind,) = from_tables(tmp_path / "nodes.csv", overrides={"v": "categorical"}).schema
     assert isinstance(kind, Categorical)

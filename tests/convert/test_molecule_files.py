@@ -89,7 +89,7 @@ def test_a_table_of_smiles(tmp_path: Path) -> None:
         (
             "smiles,a\nC,1.5\nCC,x\n",
             {"y": "a"},
-            r"some\.csv, line 3, column 'a': 'x' is no number, but other cells are",
+            r"some\.csv, line 3, column 'a': 'x' is not a number, but other cells are",
         ),
         (
             "smiles,a\nC,1.5\nCC,x\n",

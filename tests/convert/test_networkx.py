@@ -199,7 +199,7 @@ def changed(**attributes: Any) -> Any:
         ({"graphs": "graph"}, "expected a NetworkX graph or a list of them, got 'graph'"),
         ({"graphs": [path(), {}]}, "graph 1 must be a NetworkX graph, got dict"),
         ({"graphs": nx.path_graph(2)}, "graphs: the source has no attributes, so there is no schema to infer"),
-        ({"graphs": [path(), changed(a="x")], "schema": ONE}, "graph 1, vertex 'q', attribute 'a': 'x' is no number"),
+        ({"graphs": [path(), changed(a="x")], "schema": ONE}, "vertex 'q', attribute 'a': 'x' is not a number"),
         ({"graphs": changed(pos=[1, 2])}, r"graph 0, vertex 'q', attribute 'pos': \[1, 2\] is no single value"),
         (
             {"graphs": changed(b=1), "schema": ONE},
@@ -234,7 +234,7 @@ def changed(**attributes: Any) -> Any:
         ),
         (
             {"graphs": changed(t="x"), "y": "t", "target": Count("t")},
-            "graph 0, vertex 'q', attribute 't': 'x' is no num",
+            "graph 0, vertex 'q', attribute 't': 'x' is not a num",
         ),
     ],
 )

@@ -50,7 +50,7 @@ from gspn.errors import InputError
             "nodes, row 3: the id 'r' of graph 'two' occurs already in row 2",
         ),
         ({"nodes": TWO.assign(g=[1, None, 2, 2]), "graph": "g"}, r"nodes, row 1: the graph \(column 'g'\) is missing"),
-        ({"nodes": NODES.assign(a=["x", 1, 2, 3])}, "nodes, row 0, attribute 'a': 'x' is no number"),
+        ({"nodes": NODES.assign(a=["x", 1, 2, 3])}, "nodes, row 0, attribute 'a': 'x' is not a number"),
         ({"nodes": NODES.assign(a=[1, 2, np.inf, 3])}, "nodes, row 2, attribute 'a': the value is infinite"),
         (
             {"nodes": NODES.assign(b=1)},
@@ -126,7 +126,7 @@ from gspn.errors import InputError
         ({"y": "a", "targets": pd.Series([1])}, "y names vertex targets and targets gives graph targets"),
         (
             {"targets": pd.Series([1])},
-            "targets has one row a graph, so graph must name the column that tells graphs ap",
+            "targets has one row per graph, so graph must name the column that tells graphs ap",
         ),
         ({"target_attribute": Binary("t")}, "target_attribute is given, but there are no targets: pass y or targets"),
         (
@@ -180,7 +180,7 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
         ({"targets": [1, 2]}, r"targets must be a pandas DataFrame or the path of a file, got \[1, 2\]"),
         (
             {"targets": pd.Series(["x"], index=["one"]), "target_attribute": Continuous("t")},
-            "targets, row 0, attribute 't': 'x' is no number",
+            "targets, row 0, attribute 't': 'x' is not a number",
         ),
     ],
 )

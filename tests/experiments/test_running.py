@@ -248,7 +248,7 @@ def test_a_score_that_is_no_number_is_a_failure_and_a_loss_that_is_none_a_gap(
     piece = Piece(planned[1].candidates[:1])
     monkeypatch.setattr("gspn.experiments.filling.judge_missing", lambda *rest: {"nll per vertex": value})
     (record,) = perform(piece, tmp_path) or [{}]
-    assert record["error"] == "a score is no number"
+    assert record["error"] == "a score is non-finite"
     assert record["scores"] == {}
     assert curve_of(SimpleNamespace(history_=[{"epoch": 0, "train": 1.5}, {"epoch": 1, "train": value}])) == {
         "epoch": [0.0, 1.0],

@@ -240,7 +240,7 @@ def test_edge_types_in_a_view_are_named_by_their_place_in_the_view() -> None:
     [
         (
             [torch.zeros(3), torch.zeros(4), torch.zeros(4)],
-            r"y must have one row a graph or one row a vertex.*graph 0 has 3",
+            r"y must have one row per graph or one row per vertex.*graph 0 has 3",
         ),
         ([torch.zeros(4), torch.zeros(4), torch.zeros(1)], r"graph 2 has 1 row"),
         ([torch.zeros(1), torch.zeros(1), torch.zeros(2)], r"graph 2 has 2 row"),

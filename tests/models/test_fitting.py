@@ -207,15 +207,16 @@ def test_an_error_of_the_judge_ends_the_run_like_any_other() -> None:
 
 def test_the_epoch_in_which_the_time_is_up_is_the_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
+    judge = Told(5.0, 4.0, 3.0, 2.0, 1.0)
     with monkeypatch.context() as patch:
-        ticks = iter(range(100))
-        patch.setattr(time, "monotonic", lambda: float(next(ticks)))
-        model = make().fit(GRAPHS, seconds=2.5, checkpoint=path)
+        patch.setattr(time, "monotonic", lambda: float(len(judge.seen)))  # a second per epoch
+        model = make().fit(GRAPHS, seconds=2.5, checkpoint=path, validation=judge)
     two = make(epochs=3).fit(GRAPHS)
-    assert len(model.history_) == 3
+    assert len(judge.seen) == len(model.history_) == 3
     assert same(model, two)
     assert model.training_scores_ == two.training_scores_
-    assert same(make().fit(GRAPHS, checkpoint=path), make().fit(GRAPHS)), "the rest may come later"
+    later = make().fit(GRAPHS, checkpoint=path, validation=Told(2.0, 1.0))
+    assert same(later, make().fit(GRAPHS)), "the rest may come later"
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, math.nan, "1"])

@@ -56,7 +56,7 @@ def test_fit_on_one_graph_and_its_gradients(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("GSPN_KERNEL", "fast")
     model = GSPN(SCHEMA, num_layers=4, num_states=5, epochs=4, lr=0.1).double().fit(data, progress=False)
     losses = [record["train"] for record in model.history_]
-    assert losses == sorted(losses, reverse=True), "one step an epoch over all vertices goes downhill"
+    assert losses == sorted(losses, reverse=True), "one step per epoch over all vertices goes downhill"
     assert set(calls) == {2}
     ours = gradients(model, data)
     monkeypatch.setenv("GSPN_KERNEL", "reference")

@@ -259,14 +259,14 @@ def test_validation_graphs_judge_with_the_labels_that_they_carry() -> None:
     model.fit(labelled(graph, known), validation=held_out, progress=False)
     loss = -float(model.log_prob(*held_out)[torch.from_numpy(~np.isnan(asked))].mean())
     assert model.label_outcome_.loss == pytest.approx(loss, rel=0.05)
-    assert bool((model.label_outcome_.heard).any())
+    assert bool(model.label_outcome_.informed.any())
 
 
 def test_new_graphs_without_labels_are_judged_so() -> None:
     """Where all vertices of all graphs are labelled, what is predicted are other graphs, which have none."""
     graphs = [labelled(graph, y[:, 0]) for graph, y in (planted(seed, 20) for seed in range(8))]
     model = SupervisedGSPN(ATTRIBUTES, KIND, **EVIDENCE, hidden=0).fit(graphs, progress=False)
-    assert not bool(model.label_outcome_.heard.any())
+    assert not bool(model.label_outcome_.informed.any())
     other, _ = planted(9, 20)
     assert model.predict_proba(other).shape == (20, 3)
     assert len(model.predict([other, other])) == 2

@@ -388,7 +388,7 @@ def test_members_tell_once_what_they_were_not_trained_for(caplog: pytest.LogCapt
         stack.impute(graphs[0])
         stack.conditional(graphs[0], "element")
     assert [record.message for record in caplog.records if "objective='pseudo'" in record.message] == [
-        "this model was trained with objective='pseudo', which hears a vertex's own echo; "
+        "this model was trained with objective='pseudo', which lets a vertex see its own value through its neighbours; "
         "objective='masked' answers questions about hidden entries better"
     ]
 
@@ -410,8 +410,8 @@ def other(*attributes: Any) -> GSPN:
         (MODELS, [math.nan, 0.5, 0.5], "the weight of model 0 must be a number"),
         (MODELS, torch.tensor([0.5, 0.5, math.inf]), "the weight of model 2 must be a number"),
         (MODELS, ["a", 0.5, 0.5], "the weight of model 0 must be a number of at least 0, got 'a'"),
-        (MODELS, 1.0, "weights must be one number a model, got 1.0"),
-        (MODELS, "abc", "weights must be one number a model"),
+        (MODELS, 1.0, "weights must be one number per model, got 1.0"),
+        (MODELS, "abc", "weights must be one number per model"),
     ],
 )
 def test_refusals(models: Any, weights: Any, message: str) -> None:

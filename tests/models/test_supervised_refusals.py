@@ -470,7 +470,7 @@ def test_questions_to_an_unfitted_model(ask: str) -> None:
     [
         (torch.tensor([2]), "y, row 0, target 'kind': code 2 is none of the 2 categories"),
         (torch.zeros(1, 3), r"y has shape \[60, 3\], but there is one target: kind"),
-        (None, "carry one y a vertex, but one a graph is needed"),
+        (None, "carry one y a vertex, but one per graph is needed"),
     ],
 )
 def test_carried_labels_are_checked_where_they_are_used(y: Any, message: str) -> None:

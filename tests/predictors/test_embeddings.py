@@ -76,8 +76,8 @@ def spoiled(value: float, graph: int = 2, vertex: int = 1, column: int = 3) -> l
         ([], "embeddings is empty: give one .* matrix a graph"),
         (None, "embeddings must be a list"),
         ("graphs", "embeddings must be a list"),
-        (spoiled(math.nan), "embeddings, graph 2, vertex 1, column 3: nan is no finite number"),
-        (spoiled(-math.inf), "embeddings, graph 2, vertex 1, column 3: -inf is no finite number"),
+        (spoiled(math.nan), "embeddings, graph 2, vertex 1, column 3: nan is not a finite number"),
+        (spoiled(-math.inf), "embeddings, graph 2, vertex 1, column 3: -inf is not a finite number"),
         ([*GRAPHS[:4], torch.zeros(2, 5)], "embeddings, graph 4: 5 columns, but graph 0 has 4"),
         (
             GRAPHS[0],

@@ -373,7 +373,7 @@ def test_one_object_cannot_be_two_heads() -> None:
         DeepSets.fit_many([head, head], EMBEDDINGS, Y, progress=False)
 
 
-# Losses that are no numbers.
+# Losses that are not numbers.
 
 
 def test_a_diverged_head_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""Questions to models that hear two steps a level: private copies, worlds and groups reach as far as the model does.
+"""Questions to models that hear two steps per level: private copies, worlds and groups reach as far as the model does.
 
 Every answer is compared with whole passes over whole graphs. The model is put together from parts of this file: leaves
 that regress on a context, and an aggregation whose context is made of one hop and two.
@@ -202,7 +202,7 @@ def test_vertices_of_a_group_do_not_hear_each_other(levels: int) -> None:
 
 
 def test_how_far_a_hierarchy_hears(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One step a level, or two; with two levels a vertex hears itself through a self-loop alone."""
+    """One step per level, or two; with two levels a vertex hears itself through a self-loop alone."""
     monkeypatch.undo()
     for levels, reach, echo in ((1, 0, 0), (2, 1, 1), (4, 3, 3)):
         hierarchy = GSPN(SCHEMA, num_layers=levels, num_states=2).hierarchy

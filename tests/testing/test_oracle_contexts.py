@@ -11,7 +11,7 @@ from regressing_models import RING, TANGLED, draw_regression, draw_values, havin
 from scipy.stats import norm
 
 from gspn.testing import oracle
-from gspn.testing.oracle import Array, Graph, Heard, Model
+from gspn.testing.oracle import Array, Graph, Model, NodeContext
 
 ONE = {"a": "continuous"}
 MIXED = {"a": "continuous", "c": "categorical", "b": "continuous", "d": "binary", "e": "count"}
@@ -19,9 +19,9 @@ SCOPES: list[oracle.Scope] = [("a", "b"), "c", "d", "e"]
 NAN = math.nan
 
 
-def heard(model: Model, graph: Graph, v: int, hidden: oracle.Hidden = frozenset()) -> Heard:
+def heard(model: Model, graph: Graph, v: int, hidden: oracle.Hidden = frozenset()) -> NodeContext:
     tree = oracle.infer(model, graph, oracle.grow(graph, v, model.num_levels - 1, hops=model.hops), hidden)
-    assert isinstance(tree.context, Heard)
+    assert isinstance(tree.context, NodeContext)
     return tree.context
 
 

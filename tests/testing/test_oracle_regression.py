@@ -14,7 +14,7 @@ from scipy.special import expit, logit, softmax
 from scipy.stats import bernoulli, cauchy, multivariate_normal, nbinom, poisson
 
 from gspn.testing import oracle, oracle_leaves
-from gspn.testing.oracle import Array, Graph, Heard, Model
+from gspn.testing.oracle import Array, Graph, Model, NodeContext
 
 THREE = {"a": "continuous", "b": "continuous", "c": "continuous"}
 PAIR = {"a": "continuous", "c": "categorical", "b": "continuous"}
@@ -25,9 +25,9 @@ PLACES = [float(x) for x in np.arange(-17.0, 17.5, STEP)]
 """Trapezoids are exact to exp(−2π² σ²/step²): to 5e-11 for the smallest variance that is drawn, 0.3"""
 
 
-def draw_heard(seed: int, width: int) -> Heard:
+def draw_heard(seed: int, width: int) -> NodeContext:
     rng = np.random.default_rng(seed)
-    return Heard(rng.normal(size=width), 0.5 * draw_covariances(rng, (), width), True)
+    return NodeContext(rng.normal(size=width), 0.5 * draw_covariances(rng, (), width), True)
 
 
 @pytest.mark.parametrize("gaps", [gaps for n in range(4) for gaps in itertools.combinations(range(3), n)])

@@ -1,4 +1,4 @@
-"""Runs that end by an exception: Ctrl-C, losses that are no numbers, input that is refused. Nothing learned is lost."""
+"""Runs that end by an exception: Ctrl-C, non-finite losses, input that is refused. Nothing learned is lost."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_interrupted_in_the_first_epoch_a_fitted_model_is_no_mixture(
     assert_unchanged_or_unfitted(model, before)
 
 
-# Losses and gradients that are no numbers.
+# Losses and gradients that are not numbers.
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

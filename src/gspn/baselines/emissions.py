@@ -1,4 +1,4 @@
-"""Emissions of a mixture learned by EM: one distribution a state for each column of evidence.
+"""Emissions of a mixture learned by EM: one distribution per state for each column of evidence.
 
 Each kind knows its log-densities and its exact M-step. A missing entry has log-density 0 and weight 0: it is
 marginalised.

@@ -103,7 +103,7 @@ class GraphEmbedder(TransformerMixin, BaseEstimator):
     def embed(self, graphs: OneGraph) -> Tensor: ...
     @torch.no_grad()
     def embed(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """[N, D] one row a vertex; a list for a sequence of graphs."""
+        """[N, D] one row per vertex; a list for a sequence of graphs."""
         if not hasattr(self, "module_"):
             raise NotFittedError("this GraphEmbedder is not fitted yet; call fit first")
         dataset = pack(graphs, self.schema)

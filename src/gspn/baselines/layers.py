@@ -24,6 +24,6 @@ def normalised(width: int) -> nn.Module:
 
 
 def pool(rows: Tensor, inputs: Inputs, how: str) -> Tensor:
-    """[G, width] from one row a vertex; 0 for a graph without vertices."""
+    """[G, width] from one row per vertex; 0 for a graph without vertices."""
     pooled: Tensor = _POOLINGS[how](rows, inputs.graph, inputs.num_graphs)
     return pooled

@@ -35,7 +35,7 @@ class LayerPosteriors:
 
 
 class Layerwise(TransformerMixin, BaseEstimator, ABC):
-    """Learns layer after layer without labels; `embed` gives one row a vertex, to be read by `DeepSets`.
+    """Learns layer after layer without labels; `embed` gives one row per vertex, to be read by `DeepSets`.
 
     A vertex's row holds, layer after layer, its unigrams (its posteriors; where edges have states, also the sums of its
     incoming edges' posteriors), its bigrams (for states i, j its posterior of i times the sum of its neighbours'
@@ -75,7 +75,7 @@ class Layerwise(TransformerMixin, BaseEstimator, ABC):
     @overload
     def embed(self, graphs: OneGraph) -> Tensor: ...
     def embed(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """[N, D] float32, one row a vertex; a list for a sequence of graphs."""
+        """[N, D] float32, one row per vertex; a list for a sequence of graphs."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
         check_choice("embedding", self.embedding, EMBEDDINGS)

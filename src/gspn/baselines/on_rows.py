@@ -1,4 +1,4 @@
-"""What controls have in common that make one row of numbers a graph, without any model, and put a head on it."""
+"""What controls have in common that make one row of numbers per graph, without any model, and put a head on it."""
 
 from __future__ import annotations
 

@@ -91,9 +91,9 @@ class Subtrees:
         source, ends = batch.source.long().numpy(), batch.row_ptr.numpy()
         kinds = np.uint64(0) if batch.edge_type is None else batch.edge_type.numpy().astype(np.uint64) * _OF_TYPE
         for number in range(1, self.rounds + 1):
-            heard = _mixed(own[source] + kinds)
+            received = _mixed(own[source] + kinds)
             # Sums know no order. They may overflow, and are a function of the multiset all the same.
-            total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(heard, dtype=np.uint64)])
+            total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(received, dtype=np.uint64)])
             own = _mixed(own * _OWN + (total[ends[1:]] - total[ends[:-1]]) * _OF_NEIGHBOURS + np.uint64(number))
             yield own
 

@@ -16,7 +16,7 @@ REPETITIONS = 200
 
 
 def run() -> list[dict[str, Any]]:
-    """One row a dataset: milliseconds of both, and how many times faster ours is."""
+    """One row per dataset: milliseconds of both, and how many times faster ours is."""
     return [_compare(name) for name in NAMES]
 
 

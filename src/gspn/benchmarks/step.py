@@ -45,7 +45,7 @@ USUAL = ModelSizes()
 
 
 def run() -> list[dict[str, Any]]:
-    """One row a dataset: milliseconds of both, their ratios, the floor and the step's distance from it."""
+    """One row per dataset: milliseconds of both, their ratios, the floor and the step's distance from it."""
     threads = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:

@@ -48,7 +48,7 @@ _PROGRAM = Path(__file__).with_name("one_version.py")
 
 
 def run(old: Path, rounds: int = ROUNDS, data: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """One row a dataset and measure: milliseconds of both versions, and new over old with its 95 % interval.
+    """One row per dataset and measure: milliseconds of both versions, and new over old with its 95 % interval.
 
     Without `data`, all datasets of `step` that are here or can be had.
     """

@@ -1,7 +1,7 @@
-"""Univariate distributions as answers: n of them over one attribute, to be asked for moments, intervals and draws.
+"""Univariate distributions as answers: n of them over one attribute, with moments, intervals and draws.
 
 What is discrete is a table of probabilities; what is not is a mixture of leaves, each row with weights of its own. How
-the tables and weights come about is the business of whoever answers.
+the tables and weights are computed is up to what answers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CategoricalDistribution:
         return self._log_probs.exp()
 
     def log_prob(self, values: Any) -> Tensor:
-        """[n] log-probability of one value a row, or of the same value in all rows; 0 where it is missing."""
+        """[n] log-probability of one value per row, or of the same value in all rows; 0 where it is missing."""
         codes = encoded(self.attribute, values, len(self))
         missing = torch.isnan(codes)
         found = self._log_probs.gather(1, codes.masked_fill(missing, 0.0).long()[:, None]).squeeze(1)
@@ -117,7 +117,7 @@ class MixtureDistribution:
         return self._components.atoms
 
     def log_prob(self, values: Any) -> Tensor:
-        """[n] log-density of one value a row, or of the same value in all rows; 0 where it is missing.
+        """[n] log-density of one value per row, or of the same value in all rows; 0 where it is missing.
 
         At an atom it is the logarithm of its mass.
         """

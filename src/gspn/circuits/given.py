@@ -1,7 +1,7 @@
-"""Templates given evidence: n of them, one a row, each with mixing weights and observed entries of its own.
+"""Templates given evidence: n of them, one per row, each with mixing weights and observed entries of its own.
 
 From here come the distributions of entries that are not in the evidence, alone (`distribution`) or several together
-(`Joint`), for any template. Where the mixing weights come from is the business of whoever asks.
+(`Joint`), for any template. Where the mixing weights come from is up to the caller.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST_TABLE = 10_000
 
 
 class Roots(Protocol):
-    """n distributions over the attributes of a vertex, one a row, each given evidence of its own.
+    """n distributions over the attributes of a vertex, one per row, each given evidence of its own.
 
     `Given` is a template with its mixing weights; several models that answer as one are another.
     """
@@ -55,13 +55,13 @@ class Roots(Protocol):
         """The same rows with other evidence in place of their own."""
 
     def given(self, evidence: Evidence) -> Roots:
-        """The rows conditioned on more evidence: their own, and what else `evidence` knows."""
+        """The rows conditioned on more evidence: their own, and what else `evidence` holds."""
 
     def log_value(self) -> Tensor:
         """[n] log-probability of the evidence."""
 
     def log_prob(self, evidence: Evidence) -> Tensor:
-        """[n] log-probability of what `evidence` knows more, given what the rows' own knows."""
+        """[n] log-probability of what `evidence` adds, given the rows' own evidence."""
 
     def components(self, columns: Sequence[int]) -> list[tuple[Components, Tensor]]:
         """Components of each attribute and their log-weights [n, C] given the evidence, which must not hold it."""
@@ -191,7 +191,7 @@ def distributions(roots: Roots, wanted: Tensor) -> Iterator[tuple[int, Tensor, D
 
 
 class Joint:
-    """n joint distributions of several attributes, one a row; their order is that of `names`."""
+    """n joint distributions of several attributes, one per row; their order is that of `names`."""
 
     def __init__(self, given: Roots, names: Sequence[str]) -> None:
         self._given = given
@@ -213,7 +213,7 @@ class Joint:
     def log_prob(self, values: Mapping[str, Any] | Tensor) -> Tensor:
         """[n] joint log-density of values by name, or of encoded ones [n, k] in the order of `names`.
 
-        Each value is one a row, or one for all rows. What is missing, or not named, is summed out.
+        Each value is one per row, or one for all rows. What is missing, or not named, is summed out.
         """
         filled = self._filled(values)
         # Exactly 0 where nothing is asked.
@@ -233,7 +233,7 @@ class Joint:
         return Joint(self._given, name)
 
     def condition(self, values: Mapping[str, Any]) -> Joint:
-        """The joint of the other attributes, given values of these; a missing value gives nothing."""
+        """The joint of the other attributes, given values of these; a missing value is no condition."""
         left = [name for name in self.names if name not in values]
         filled = self._filled(values)
         if not left:

@@ -1,6 +1,6 @@
 """Constant weights of a mixture whose components are given: those that make held-out observations most likely.
 
-What the components are, and which observations are held out, is the business of whoever asks.
+What the components are, and which observations are held out, is up to the caller.
 """
 
 from __future__ import annotations

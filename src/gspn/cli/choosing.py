@@ -43,7 +43,7 @@ def choose(dataset: GraphDataset, effort: Effort, seed: int, console: Console) -
 
 
 def show_selection(console: Console, selection: Selection, of_columns: float, seconds: float) -> None:
-    """A table of what was tried, a sentence that says what was chosen and why, and a yardstick beside its loss."""
+    """A table of what was tried, a sentence on what was chosen and why, and a yardstick for its loss."""
     from gspn.policy.telling import is_in_vain, judged, why
 
     tried = selection.tried
@@ -62,11 +62,11 @@ def show_selection(console: Console, selection: Selection, of_columns: float, se
     errors = [one.error for one in tried if one.error is not None]
     for error in dict.fromkeys(errors):
         console.note(f"{errors.count(error)} of them could not be learned from these data: {error}")
-    console.note(f"chosen in {seconds:.0f} s: {why(selection)}. If every column stood by itself: {of_columns:.4f}")
+    console.note(f"chosen in {seconds:.0f} s: {why(selection)}. With independent columns: {of_columns:.4f}")
     if is_in_vain(selection, of_columns):
         console.note(
-            "warning: held-out entries are filled no better than by every column's mean or commonest value; there may "
-            "be too few rows, or --types may help"
+            "warning: held-out entries are filled no better than by every column's mean or most common value; there "
+            "may be too few rows, or --types may help"
         )
 
 

@@ -65,7 +65,7 @@ class Console:
 
 
 def plain(data: Any) -> Any:
-    """Numbers, text, lists and objects as JSON has them; what is no number (NaN, infinite) is null."""
+    """Numbers, text, lists and objects as JSON has them; non-finite numbers is null."""
     if isinstance(data, Mapping):
         return {str(key): plain(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

@@ -21,7 +21,7 @@ def embed(
         Path | None,
         typer.Option("--output", "-o", help="Where to: .csv, .tsv, .parquet, .json, or .npy (the numbers alone)."),
     ] = None,
-    level: Annotated[str, typer.Option(help="One vector a vertex, or one a graph.")] = "vertex",
+    level: Annotated[str, typer.Option(help="One vector per vertex, or one per graph.")] = "vertex",
     pooling: Annotated[str, typer.Option(help="How a graph's vertices are put together: mean or sum.")] = "mean",
     *,
     forms: options.Forms,

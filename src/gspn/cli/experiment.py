@@ -153,7 +153,7 @@ def show_report(
 
 @app.command("compact")
 def compact_records(results: Results = Path("results")) -> None:
-    """Move records of single runs into one file a question, which a repository can hold; runs may be under way."""
+    """Move records of single runs into one file per question, which a repository can hold; runs may be under way."""
     from gspn.experiments.records import Records
 
     moved = Records(results).compact()

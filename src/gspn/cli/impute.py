@@ -1,4 +1,4 @@
-"""`gspn impute`: fill the gaps of a table of vertices, and say beside each filled value how sure it is."""
+"""`gspn impute`: fill the gaps of a table of vertices, with the uncertainty of each filled value."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def impute(
     force: options.Force = False,
     printing: options.Printing,
 ) -> None:
-    """Fill every gap of a table of vertices by what the rest of the row and its neighbours say.
+    """Fill every gap of a table of vertices from the rest of the row and its neighbours.
 
     Kinds of attributes are guessed and shown. Models of several sizes, with and without the edges, are judged by
     entries that are held out; what was tried is shown, and up to five that do best together fill the gaps. Where
@@ -90,10 +90,8 @@ def impute(
         )
     _check_effort(effort, sizes)
     _check_how(how, draws)
-    from gspn.imputation import (
-        complete,
-        complete_often,
-    )  # imports torch, which nobody needs to be told what is wrong with a table
+    # Imports torch, without which it can be said what is wrong with a table.
+    from gspn.completing import complete, complete_often
 
     if draws is not None and "draw" in graphs.nodes.frame.columns:
         raise InputError("there is a column 'draw' already; rename it, as completed tables are numbered by it")
@@ -165,7 +163,7 @@ def _check_effort(effort: str | None, sizes: dict[str, int | None]) -> None:
         raise InputError(f"--effort is one of {', '.join(EFFORTS)}, not {effort!r}")
     if _says_one(sizes):
         raise InputError(
-            "--effort is for choosing among models, but --layers, --states and --epochs say that it is one"
+            "--effort is for choosing among models, but --layers, --states and --epochs specify a single one"
         )
 
 

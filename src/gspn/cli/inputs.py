@@ -19,7 +19,7 @@ from gspn.errors import InputError
 if TYPE_CHECKING:
     from gspn.attributes import Attribute, Schema
     from gspn.convert.files import Table
-    from gspn.convert.tables import GraphTables
+    from gspn.convert.graph_tables import GraphTables
     from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
@@ -123,7 +123,7 @@ def read_tables(path: Path, edges: Path | None, wanted: Wanted) -> Graphs:
     from gspn.convert.edge_tables import Layout
     from gspn.convert.files import read_table
     from gspn.convert.finding import find_smiles
-    from gspn.convert.tables import read_graph_tables
+    from gspn.convert.graph_tables import read_graph_tables
     from gspn.errors import Problems
 
     read, schema, problems = wanted.reading, wanted.schema, Problems()
@@ -167,7 +167,7 @@ def read_tables(path: Path, edges: Path | None, wanted: Wanted) -> Graphs:
         **written,
     )
     dataset = found.dataset()
-    from gspn.imputation import whole_numbers  # imports torch, as the line before does: no problem waits for it
+    from gspn.completing import whole_numbers  # imports torch, as the line before does: no problem waits for it
 
     whole = whole_numbers(dataset) if schema is None else read.whole_numbers
     reading = replace(

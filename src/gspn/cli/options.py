@@ -35,7 +35,7 @@ Model = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite what exists already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes, just results and errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes, only results and errors.")]
 
 # What columns mean.
 
@@ -76,13 +76,11 @@ class Columns:
     directed: Annotated[
         bool | None, _column("--directed", "A row is one edge from source to target, not both ways.")
     ] = None
-    parallel: Annotated[
-        bool | None, _column("--parallel", "Rows that repeat an edge count as often as they stand there.")
-    ] = None
+    parallel: Annotated[bool | None, _column("--parallel", "Keep duplicate edges.")] = None
     ignore: Annotated[str | None, _column("--ignore", "Columns to leave out: name,comment.")] = None
-    keep: Annotated[
-        str | None, _column("--keep", "Columns that would be left out, as they seem to say nothing: name,comment.")
-    ] = None
+    keep: Annotated[str | None, _column("--keep", "Columns that would be left out as uninformative: name,comment.")] = (
+        None
+    )
     delimiter: Annotated[
         str | None, _column("--delimiter", "Between cells of text: ; or tab (default: found in the file).")
     ] = None
@@ -158,7 +156,7 @@ Draws = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Write so many completed tables below each other, for multiple imputation; the column draw numbers them.",
+        help="Write this many completed tables below each other, for multiple imputation, numbered by the column draw.",
         show_default=False,
     ),
 ]

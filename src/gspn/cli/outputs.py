@@ -46,7 +46,7 @@ def check_folder(path: Path | None, force: bool) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not (path / "model.json").exists():
-        raise InputError(f"{path} exists already and is no saved model; choose another name")
+        raise InputError(f"{path} exists already and is not a saved model; choose another name")
     if not force:
         raise InputError(f"{path} holds a model already; --force replaces it")
 

@@ -1,4 +1,4 @@
-"""`gspn predict`: what a model with a target says of graphs or vertices, and how sure it is."""
+"""`gspn predict`: predictions of a model with a target for graphs or vertices, and how certain they are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def predict(
     force: options.Force = False,
     printing: options.Printing,
 ) -> None:
-    """Predict with a model that was fitted with --target; beside what is true, where the source says it.
+    """Predict with a model that was fitted with --target; next to the truth, where the source has it.
 
     Categories come with their probabilities, numbers with standard deviation and 90 % interval.
 
@@ -68,7 +68,7 @@ def _score_name(model: Any) -> str:
 
 
 def _predictions(model: Any, dataset: Any) -> Any:
-    """One row a graph or vertex: for each target the prediction, and probabilities or spread and interval."""
+    """One row per graph or vertex: for each target the prediction, and probabilities or spread and interval."""
     from gspn.attributes import Schema
     from gspn.convert.frames import graph_table, vertex_table
 
@@ -91,7 +91,7 @@ def _predictions(model: Any, dataset: Any) -> Any:
 
 
 def _columns(name: str, answers: list[Any]) -> dict[str, Any]:
-    """The columns of one target, from one batch of distributions or one a graph."""
+    """The columns of one target, from one batch of distributions or one per graph."""
     import torch
 
     from gspn.circuits.distributions import CategoricalDistribution

@@ -20,11 +20,11 @@ def score(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Table with all rows: .csv, .tsv, .parquet or .json.")
     ] = None,
-    level: Annotated[str, typer.Option(help="One row a vertex, or one a graph.")] = "vertex",
+    level: Annotated[str, typer.Option(help="One row per vertex, or one per graph.")] = "vertex",
     entries: Annotated[bool, typer.Option("--entries", help="Also the score of every entry of a vertex.")] = False,
     pseudo: Annotated[
         bool,
-        typer.Option("--pseudo", help="The paper's pseudo-likelihood, in which a vertex hears its own echo."),
+        typer.Option("--pseudo", help="The paper's pseudo-likelihood, in which a vertex sees its own value."),
     ] = False,
     *,
     forms: options.Forms,

@@ -30,7 +30,7 @@ def serve(
     from gspn.errors import InputError, MissingExtraError
 
     if model is not None and not (model / "model.json").is_file():
-        raise InputError(f"{model} is no saved model; `gspn fit` makes one")
+        raise InputError(f"{model} is not a saved model; `gspn fit` makes one")
     try:
         from gspn.web import serve as run
     except MissingExtraError:

@@ -27,7 +27,7 @@ _MOST_NAMED = 5
 
 
 def train(model: GSPN, dataset: GraphDataset, console: Console, checkpoint: Path | None = None) -> float | None:
-    """Fit by the policy; where entries are held out, gives what they would cost if every column stood by itself."""
+    """Fit by the policy; where entries are held out, returns their loss with independent columns."""
     from gspn import policy
 
     policy.fit(model, dataset, checkpoint=checkpoint, progress=console.progress)
@@ -135,11 +135,11 @@ def show_training(console: Console, model: Any, seconds: float, of_columns: floa
     if not history:  # labels that are evidence have a leaf that is learned by itself
         outcome = model.label_outcome_
         of_frequencies = f" ({outcome.of_frequencies:.4f} if one knew frequencies alone)"
-        console.note(f"learned in {seconds:.0f} s; {outcome.loss:.4f} nats a held-out label{of_frequencies}")
+        console.note(f"learned in {seconds:.0f} s; {outcome.loss:.4f} nats per held-out label{of_frequencies}")
         return
     last = min((epoch for epoch in history if "validation" in epoch), key=_validation, default=history[-1])
     judged = f", {last['validation']:.4f} on what was held out" if "validation" in last else ""
-    judged += "" if of_columns is None else f" ({of_columns:.4f} if every column stood by itself)"
+    judged += "" if of_columns is None else f" ({of_columns:.4f} with independent columns)"
     sizes = f"{model.num_layers} levels, {model.num_states} states"
     console.note(f"trained {sizes}: {len(history)} epochs in {seconds:.0f} s, loss {last['train']:.4f}{judged}")
     if of_columns is not None and last["validation"] >= of_columns:

@@ -49,7 +49,7 @@ def from_arrays(
     edge_type: [E] codes 0, 1, ….
     y: [G] or [G, T] graph targets, [N] or [N, T] vertex targets; where both would fit, `target_level` decides and
         "graph" is assumed. Numbers are taken as encoded, other values are encoded by `target` (inferred if not given).
-    names, graph_names: what vertices [N] and graphs [G] are called.
+    names, graph_names: names of vertices [N] and graphs [G].
     """
     place = "vertex {}".format
     if isinstance(x, Mapping) or hasattr(x, "columns") or getattr(getattr(x, "dtype", None), "names", None):
@@ -202,7 +202,7 @@ def _read_graphs(graph: Any, size: int, num_graphs: int | None) -> tuple[NDArray
     else:
         array = _numbers(graph, "graph", "iu")
         if array.shape != (size,):
-            raise InputError(f"graph must have one number a vertex, shape [{size}], got {list(array.shape)}")
+            raise InputError(f"graph must have one number per vertex, shape [{size}], got {list(array.shape)}")
         group = array.astype(np.int64)
         if size and group.min() < 0:
             raise InputError(f"vertex {int(group.argmin())}: graph number {int(group.min())} is negative")
@@ -267,7 +267,8 @@ def _read_targets(
         level = next((level for level, rows in fits.items() if array.shape[:1] == (rows,)), None)
     if level is None or array.ndim not in (1, 2) or len(array) != fits[level]:
         raise InputError(
-            f"y must have one row a graph ({num_graphs}) or one row a vertex ({size}), got shape {list(array.shape)}"
+            f"y must have one row per graph ({num_graphs}) or one row per vertex ({size}), "
+            f"got shape {list(array.shape)}"
         )
     if array.dtype.kind not in "biuf":
         columns = {"y": array} if array.ndim == 1 else {f"y{i}": column for i, column in enumerate(array.T)}

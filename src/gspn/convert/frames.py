@@ -82,7 +82,7 @@ def to_tables(
 def vertex_table(
     dataset: GraphDataset, results: Mapping[str, Any] | None = None, *, id: str = "id", graph: str = "graph"
 ) -> DataFrame:
-    """A DataFrame with one row a vertex: graph, id, and a column for each of the results.
+    """A DataFrame with one row per vertex: graph, id, and a column for each of the results.
 
     A result is an array or tensor over all vertices of the dataset, or a list with one such for each graph, as the
     models return it. One with several columns, [N, k], becomes name_0, name_1, ….
@@ -106,7 +106,7 @@ def graph_table(
     graph: str = "graph",
     y: str | Sequence[str] | None = None,
 ) -> DataFrame:
-    """A DataFrame with one row a graph: its name, its targets if the dataset has any, a column for each of the results.
+    """A DataFrame with one row per graph: its name, its targets if the dataset has any, a column for each result.
 
     Without results it is what `from_tables` takes as `targets`.
     """

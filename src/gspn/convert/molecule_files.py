@@ -28,7 +28,7 @@ _SMILES_LINE = re.compile(r"(?P<smiles>\S+(?:\s+\|[^|]*\|)?)\s*(?P<name>.*)")
 
 @dataclass(frozen=True)
 class MoleculeRecords:
-    """What a source says of its molecules, one entry a molecule; nothing is checked or left out yet."""
+    """What a source says of its molecules, one entry per molecule; nothing is checked or left out yet."""
 
     texts: Sequence[object]
     place: Callable[[int], str]

@@ -1,7 +1,7 @@
 """Molecules as graphs: atoms are vertices, bonds are edges, read by RDKit from SMILES and SD files.
 
 Here belong the two ways in, targets and names of molecules, and the spreading of the work over processes. Where the
-texts come from is in `gspn.convert.molecule_files`, what RDKit says about an atom in `gspn.convert.atoms`. Named
+texts come from is in `gspn.convert.molecule_files`, what RDKit computes for an atom in `gspn.convert.atoms`. Named
 datasets belong to `gspn.datasets`.
 """
 
@@ -83,11 +83,11 @@ def from_smiles(
           no parameters), chirality (none, R, S, other), in_ring, degree (number of neighbours in the graph). By name
           there are also radical_electrons, valence, isotope (0 = the natural mixture).
         - ogb: the nine features of the Open Graph Benchmark with its integer codes; "misc" is what its lists lack.
-    y: targets, one a molecule. For a source with columns the name of one or a list of names; else values: [n], [n, T],
+    y: targets, one per molecule. For a source with columns, one name or a list of names; else values: [n], [n, T],
         a mapping of names to columns, a DataFrame. They are people's values (the target encodes them); None, NaN and
         in files empty cells, NA, N/A, NaN, null and None are missing labels.
     target: what y means, an attribute or for several targets a schema; inferred and logged if not given.
-    names: what the molecules are called, a column or values; otherwise as the file says.
+    names: names of the molecules, a column or values; None takes those of the file.
     on_error: a SMILES that cannot be read, or has no atoms, is left out together with its target and name and reported
         in a logged warning ("skip"), or is an InputError ("raise"). Both say where it stands and what is wrong.
     check_valence: False keeps molecules with atoms of a valence that RDKit does not permit (aluminium complexes, say).
@@ -118,8 +118,12 @@ def from_sdf(
 ) -> GraphDataset:
     """Molecules of an SD file (.sdf, .sd or .mol, also gzipped); atoms keep their order, coordinates are not read.
 
-    `y` may name SD properties, `names` one of them; without `names` the titles of the records are taken. Everything
-    else is as for `from_smiles`; with `hydrogens=True` those in the file keep their place and missing ones follow.
+    With `hydrogens=True` those in the file keep their place and missing ones follow.
+
+    path: the file.
+    y: SD properties that are targets, by name, or values as for `from_smiles`.
+    names: an SD property with the molecules' names; None takes the titles of the records.
+    features, target, on_error, check_valence, hydrogens, processes, progress: as for `from_smiles`.
     """
     import_rdkit()
     recipe = _recipe("molblock", features, hydrogens, check_valence)
@@ -311,7 +315,7 @@ def _read_cells(
     if meaning is None and len({isinstance(value, str) for value in values if value is not None}) > 1:
         row = next(row for row, value in enumerate(values) if isinstance(value, str))
         raise InputError(
-            f"{place(row)}, column {name!r}: {shorten(values[row])} is no number, but other cells are; give a target"
+            f"{place(row)}, column {name!r}: {shorten(values[row])} is not a number, but other cells are; give a target"
         )
     return values
 

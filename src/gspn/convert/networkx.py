@@ -40,14 +40,17 @@ def from_networkx(
     """One NetworkX graph or several, directed and undirected ones mixed as they come.
 
     An edge of an undirected graph is stored in both directions, a self-loop once; parallel edges of multigraphs are
-    kept. A vertex without an attribute has a missing entry. Attributes of vertices are those of the given schema, which
-    must know them all, or of an inferred one that `overrides` changes by name. The values of the edges' attribute
-    `edge_type` become codes in the order of `edge_types`, else sorted; the log shows the order. Other attributes of
-    edges have no use and must be named in `ignore`, as must those of vertices that are to be left out.
+    kept. A vertex without an attribute has a missing entry. Vertices keep their names, and so do graphs if all have the
+    attribute "name".
 
-    `y` names targets: attributes of the graphs, or else of the vertices; where one is absent the target is missing.
-    `target` types them (a schema if there are several), otherwise the type is inferred. Vertices keep their names, and
-    so do graphs if all have the attribute "name".
+    graphs: a NetworkX graph, or several.
+    schema: the attributes of vertices, which must include all that occur; None infers them.
+    edge_type: the edges' attribute with their type.
+    edge_types: its values in the order of codes; None sorts them, and the log shows the order.
+    y: targets, by name: attributes of the graphs, or else of the vertices; absent ones are missing.
+    target: what y means, an attribute or for several targets a schema; inferred if not given.
+    ignore: attributes of vertices and edges to leave out; other attributes of edges than their type must be named.
+    overrides: attributes or kinds by name, in an inferred schema.
     """
     listed = _listed(graphs)
     ignored = {ignore} if isinstance(ignore, str) else set(ignore)

@@ -151,8 +151,8 @@ def as_numbers(columns: Mapping[str, Any], kinds: Kinds, table: Table, problems:
             row = next(row for row, cell in enumerate(column) if not is_missing(cell) and cell == misfit)
             problems.found.append(
                 InputError(
-                    f"{table.place(row)}, attribute {name!r}: {shorten(misfit)} is no number or date, but most values "
-                    "are; mend it, or keep it as a category",
+                    f"{table.place(row)}, attribute {name!r}: {shorten(misfit)} is not a number or date, but most "
+                    "values are; mend it, or keep it as a category",
                     advice=[Advice("overrides", "if it is meant", {name: "categorical"}, doubtful=True)],
                 )
             )

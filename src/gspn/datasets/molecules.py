@@ -7,7 +7,7 @@ that no molecule of the published sets is lost; what cannot be read all the same
 The tables of MUV and Tox21 have some molecules (the same SMILES) several times, under different numbers and with labels
 for different assays. By default such rows are one graph with all their labels, which gives the published 93,087 and
 7,831 molecules and keeps a molecule from being in training and test at once; labels that contradict each other become
-missing, and are counted in a warning. ESOL has a graph a row. There are no published folds, so none are given.
+missing, and are counted in a warning. ESOL has one graph per row. There are no published folds, so none are given.
 """
 
 from __future__ import annotations

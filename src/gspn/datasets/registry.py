@@ -60,11 +60,10 @@ def load(
 ) -> GraphDataset:
     """A public dataset by name, with schema, target and, where there are any, its published folds (`splits`).
 
-    Raw files are looked for in the folder `root` (by default what GSPN_DATA_ROOT names; it is never written to), then
-    in the folder `cache` (by default GSPN_CACHE, or the user's cache folder), and else downloaded into the cache. What
-    was read is kept there as well, and memory-mapped the next time.
+    Raw files are looked up in `root`, then in `cache`, and otherwise downloaded into the cache. Parsed datasets are
+    kept there as well, and memory-mapped the next time.
 
-    root has `tu/NAME.zip`, `md17/NAME.npz`, `molecules/NAME.csv.gz`, `ogb/NAME.zip` or `ogb/NAME/`, and
+    The root has `tu/NAME.zip`, `md17/NAME.npz`, `molecules/NAME.csv.gz`, `ogb/NAME.zip` or `ogb/NAME/`, and
     `splits/NAME.json.gz`; below the cache the same lies in `raw`.
 
     Options by family:
@@ -75,7 +74,13 @@ def load(
     - MUV, Tox21, ESOL: `features="ogb"` (as in `from_smiles`), `duplicates=None | "merge" | "keep"`, `limit=None`
     - molecules (built in, needs no file): `features="default"`, `target=None`, see `builtin`
 
-    The modules of the families say how each format is read.
+    The modules of the families describe how each format is read.
+
+    name: the dataset's name, see `names`.
+    root: a folder of raw files, which is never written to; None is the one that GSPN_DATA_ROOT names.
+    cache: a folder for downloads and parsed datasets; None is GSPN_CACHE, or the user's cache folder.
+    progress: whether downloads show a progress bar.
+    options: options of the family, as above.
     """
     if not isinstance(name, str):
         raise InputError(f"a dataset is called by its name, got {name!r}")

@@ -1,4 +1,4 @@
-"""Tables of numbers in plain text (one row a line, cells separated by commas), read in blocks with vectorised code.
+"""Tables of numbers in plain text (one row per line, cells separated by commas), read in blocks with vectorised code.
 
 Here belongs the way from bytes to arrays, and the line in the message when a cell is not what it should be. What the
 numbers mean belongs to the readers of the formats.

@@ -36,7 +36,7 @@ def rows_of(story: Story) -> list[ReportRow]:
     return [
         filled("categories and counts right", "higher", "{:.1%}", "right"),
         filled("mean error of a partial charge", "lower", "{:.3f}", "charge_error"),
-        filled("−log-likelihood, nats an entry", "lower", "{:.3f}", "nats"),
+        filled("−log-likelihood, nats per entry", "lower", "{:.3f}", "nats"),
         filled("charges inside 90 % intervals", "90 %", "{:.1%}", "covered"),
         ReportRow(
             learned,

@@ -1,7 +1,7 @@
 """Results in a folder: one JSON record a training run; claims and checkpoints of work under way.
 
-FOLDER/records/ab/abcdef….json    what single runs found, by key: all who run share work through them
-FOLDER/records/predict.jsonl      the same once they are compacted: a line a record, sorted by key, a file a question
+FOLDER/records/ab/abcdef….json    results of single runs, by key: concurrent commands share work through them
+FOLDER/records/predict.jsonl      the same, compacted: one line per record, sorted by key, one file per question
 FOLDER/.work/                     locks and checkpoints, of no use once the records are there
 
 Every file is replaced as a whole. A single record goes before a compacted one with its key, and is removed only when

@@ -103,8 +103,8 @@ def _answer(runs: Sequence[Run], place: Path) -> list[Record]:
 
 
 def _sound(record: Record) -> Record:
-    """A score that is no number says that training failed."""
+    """A score that is non-finite says that training failed."""
     scores = [score for part in record["scores"].values() for score in part.values()]
     if all(map(math.isfinite, scores)):
         return record
-    return {**record, "scores": {}, "error": "a score is no number"}
+    return {**record, "scores": {}, "error": "a score is non-finite"}

@@ -102,7 +102,7 @@ def _pairs(posteriors: Tensor, batch: Batch, sizes: Tensor) -> list[Tensor]:
     """Expected shares, and log(1 + number), of edges between each pair of states of posteriors [N, S, C]."""
     received = torch.zeros_like(posteriors, dtype=torch.float64)
     received.index_add_(0, batch.target.long(), posteriors.double()[batch.source.long()])
-    # One outer product a vertex with what it receives: nothing has a row an edge and a column a pair.
+    # One outer product per vertex with what it receives: nothing has a row per edge and a column per pair.
     products = received[..., :, None] * posteriors.double()[..., None, :]
     total = sums(products.flatten(1), sizes)
     edges = sums(batch.in_degree[:, None], sizes)
@@ -110,7 +110,7 @@ def _pairs(posteriors: Tensor, batch: Batch, sizes: Tensor) -> list[Tensor]:
 
 
 def _per_entry(log_likelihood: Tensor, sizes: Tensor, observed: Tensor) -> Tensor:
-    """[G, 1] nats an observed entry; 0 where nothing is observed."""
+    """[G, 1] nats per observed entry; 0 where nothing is observed."""
     return sums(log_likelihood[:, None], sizes) / observed.clamp_min(1)
 
 

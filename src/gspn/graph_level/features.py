@@ -1,4 +1,4 @@
-"""GraphFeatures: from graphs to one row of numbers each, as other programs, and heads, take them."""
+"""GraphFeatures: from graphs to one row of numbers each, for heads and other programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gspn.graphs.degrees import ATTRIBUTE, DEGREE, with_degree
 from gspn.models.gspn import GSPN
 
 _FLAT = 1e-4
-"""Deviation, in the columns' own units (shares, logarithms, nats), below which a column says nothing."""
+"""Deviation, in the columns' own units (shares, logarithms, nats), below which a column carries no information."""
 _SAME = 1e-6
 """Columns whose standardised values are all as near as this are one, as those of an edge's two directions."""
 _MOST_SUBTREES = 2_000
@@ -49,7 +49,7 @@ class Learned:
 
 
 class GraphFeatures(TransformerMixin, BaseEstimator):
-    """One row [F] a graph, read off a model that has learned without labels: a scikit-learn transformer.
+    """One row [F] per graph, from a model that has learned without labels: a scikit-learn transformer.
 
     Of a `GSPN`, for every level, sum unit and state: mean over the vertices, log(1 + sum), deviation; entropies; pairs
     of states along edges; log-likelihood per observed entry. Of anything else that has `embed` (`SupervisedGSPN` is a
@@ -60,8 +60,8 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     model:
-        A model, fitted or not, or a list of several (seeds, sizes), whose columns then stand side by side. What is not
-        fitted is cloned and learns from the graphs of `fit`; a fitted one is used as it is. None: no model, which
+        A model, fitted or not, or a list of several (seeds, sizes), whose columns are concatenated. An unfitted one is
+        cloned and learns from the graphs of `fit`; a fitted one is used as it is. None: no model, which
         leaves `attributes`, `subtrees` and `extra`.
     pairs:
         Levels of a GSPN whose pairs of states along edges are counted, at most; they are spread evenly.
@@ -70,13 +70,12 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
     left_out:
         Whether that of vertices left out of their own evidence is one, too; it takes much longer.
     attributes:
-        Whether attributes themselves are pooled, with histograms of degrees and edge types: what needs no model.
+        Whether attributes themselves are pooled, with histograms of degrees and edge types, which needs no model.
     subtrees:
-        Rounds of Weisfeiler-Lehman whose subtrees are counted; 0 for none. Kept are those of at least `rare` of the
-        graphs, the 2,000 most frequent ones at most.
+        Rounds of Weisfeiler-Lehman whose subtrees are counted; 0 for none. Those in at least a share `rare` of the
+        graphs are kept, at most the 2,000 most frequent ones.
     rare:
-        Share of the graphs that must differ from the most usual value, or the column is dropped.
-
+        Share of the graphs that must differ from the most common value, or the column is dropped.
     degree:
         Whether models are given the degree as a further attribute, which a mean over neighbours cannot count. Fitted
         models must have learned with it (`gspn.graphs.degrees.with_degree`), the schema of others gets it.
@@ -86,7 +85,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
     n_features_out_:
         Number of columns F.
     centre_, scale_:
-        [F] mean and deviation of the columns over the graphs of `fit`, for those who standardise.
+        [F] mean and deviation of the columns over the graphs of `fit`, for standardising.
     """
 
     def __init__(
@@ -112,10 +111,13 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
     def fit(
         self, graphs: Graphs, y: object = None, *, extra: Any = None, progress: bool = True, **fitting: Any
     ) -> Self:
-        """Fit models that are not fitted, and decide which columns are kept; labels mean nothing here.
+        """Fit models that are not fitted, and decide which columns are kept.
 
-        `extra` are columns that somebody else computed, such as descriptors: a table or matrix [G, E]. `fitting` are
-        further arguments of the models' `fit`.
+        graphs: the training graphs.
+        y: labels, which are ignored.
+        extra: columns of your own, such as descriptors: a table or matrix [G, E].
+        progress: whether a progress bar is shown.
+        fitting: further arguments of the models' `fit`.
         """
         self.fit_transform(graphs, y, extra=extra, progress=progress, **fitting)
         return self
@@ -123,7 +125,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
     def fit_transform(
         self, graphs: Graphs, y: object = None, *, extra: Any = None, progress: bool = True, **fitting: Any
     ) -> FloatArray | DataFrame:
-        """The rows of the graphs that it is fitted to; everything is computed once."""
+        """The rows of the training graphs; arguments are those of `fit`, and everything is computed once."""
         self._check()
         models = self._models()
         schema = self._schema(models, graphs)
@@ -155,7 +157,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         return rows
 
     def transform(self, graphs: Graphs, *, extra: Any = None) -> FloatArray | DataFrame:
-        """[G, F] float64, one row a graph; a single graph gives one row."""
+        """[G, F] float64, one row per graph; a single graph gives one row. `extra` as in `fit`."""
         return self.rows(graphs, extra)
 
     def rows(self, graphs: Graphs, extra: Any = None) -> FloatArray:
@@ -169,7 +171,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         return self._rows(learned, dataset, columns)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """[F] what the columns are called; of several models, with the model's number in front."""
+        """[F] the names of the columns; with several models, prefixed by the model's number."""
         learned = self._learned()
         names = np.array(list(self._names(learned)), dtype=object)
         return names if learned.kept is None else names[learned.kept]
@@ -293,14 +295,14 @@ def _extra(extra: Any, graphs: int) -> tuple[tuple[str, ...], FloatArray]:
     try:
         table = np.asarray(extra.detach() if hasattr(extra, "detach") else extra, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"extra must be a table of numbers, one row a graph: {error}") from error
+        raise InputError(f"extra must be a table of numbers, one row per graph: {error}") from error
     if table.ndim != 2 or len(table) != graphs:
         raise InputError(f"extra must have one row for each of the {graphs} graphs, got shape {list(table.shape)}")
     names = [f"extra{column}" for column in range(table.shape[1])] if names is None else names
     wrong = np.argwhere(~np.isfinite(table))
     if len(wrong):
         row, column = wrong[0]
-        raise InputError(f"extra, graph {row}, column '{names[column]}': {table[row, column]} is no finite number")
+        raise InputError(f"extra, graph {row}, column '{names[column]}': {table[row, column]} is not a finite number")
     return tuple(names), table
 
 

@@ -1,4 +1,4 @@
-"""Whatever was saved, back from its folder: models, stacks of them, predictors of graphs."""
+"""Loading saved models, stacks and predictors of graphs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def load(folder: str | Path, kind: type[Wanted]) -> Wanted: ...
 def load(folder: str | Path, kind: type[Any] | None = None) -> Saved:
     """A model, a stack of models or a predictor of graphs that `save` wrote.
 
-    Runs no code from the files, refuses what it does not know. `kind` says what it has to be, for instance
-    `gspn.GSPN`; anything else is an error then.
+    Runs no code from the files, and refuses unknown contents.
+
+    folder: where it was saved.
+    kind: the class that it must have, for instance `gspn.GSPN`; None accepts all.
     """
     found = _loaded(Path(folder))
     if kind is not None and not isinstance(found, kind):
@@ -43,7 +45,7 @@ def _loaded(folder: Path) -> Saved:
 
 
 def _note(folder: Path) -> dict[str, Any] | None:
-    """The content of a predictor's `model.json`; None for anything else, of which others know more."""
+    """The content of a predictor's `model.json`; None for anything else."""
     try:
         note = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

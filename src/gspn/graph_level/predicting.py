@@ -69,10 +69,14 @@ class GraphPredictor(Predicting):
         validation_extra: Any = None,
         progress: bool = True,
     ) -> Self:
-        """Learn from all graphs, and from the labels of those that have one: NaN (in a list, None) says there is none.
+        """Learn from all graphs, and from the labels of those that have one.
 
-        Without `validation`, graphs that carry labels or a pair (graphs, y), heads are chosen by cross-validation.
-        `extra` are columns that somebody else computed, [G, E]; then every question needs them, too.
+        graphs: the training graphs.
+        y: their labels, NaN (in a list, None) where there is none; None takes those of the graphs.
+        validation: graphs with labels, or a pair (graphs, y), by which heads are chosen; None: by cross-validation.
+        extra: further columns of features of your own, [G, E]; predictions then need them, too.
+        validation_extra: the same for the validation graphs.
+        progress: whether a progress bar is shown.
         """
         families = self._check()
         dataset, labels = self._labelled(graphs, y)
@@ -97,7 +101,7 @@ class GraphPredictor(Predicting):
         self.features_, self.meaning_ = features, outputs_for(self.target, labels)
         return self
 
-    # Questions; with columns of somebody else's where there were some in training.
+    # Predictions; with `extra` columns where there were some in training.
 
     def predict(self, graphs: Graphs, *, extra: Any = None) -> NDArray[Any]:
         """[G] category values, booleans or numbers; [G, T] for several targets."""
@@ -105,14 +109,14 @@ class GraphPredictor(Predicting):
         return decode_predictions(self.target, self.meaning_.predictions(outputs))
 
     def predict_proba(self, graphs: Graphs, *, extra: Any = None) -> FloatArray:
-        """[G, K] calibrated probabilities in the order of `classes_`; of several binary targets [G, T]."""
+        """[G, K] calibrated probabilities in the order of `classes_`; for several binary targets [G, T]."""
         outputs = self._of_graphs(graphs, extra)
         return self.meaning_.probabilities(outputs)
 
     def predictive(
         self, graphs: Graphs, *, extra: Any = None
     ) -> CategoricalDistribution | Around | dict[str, CategoricalDistribution | Around]:
-        """The distribution of the target of every graph, to be asked for mean, interval and more; several by name."""
+        """The distribution of every graph's target, with mean, interval and more; by name for several targets."""
         rows = self._standard(graphs, extra)
         found: dict[str, CategoricalDistribution | Around] = {}
         for attribute, head in zip(target_schema(self.target), self.chosen_.heads, strict=True):
@@ -125,13 +129,13 @@ class GraphPredictor(Predicting):
         return found if isinstance(self.target, Schema) else next(iter(found.values()))
 
     def score(self, graphs: Graphs, y: Any = None, *, extra: Any = None) -> float:
-        """Accuracy, R² or mean average precision on `y`, or on the labels that the graphs carry."""
+        """Accuracy, R² or mean average precision on `y`, or on the graphs' own labels."""
         outputs = self._of_graphs(graphs, extra)
         return self.meaning_.score(outputs, labels_of_graphs(self._pack(graphs), y, self.target))
 
     @property
     def tried_(self) -> list[dict[str, Any]]:
-        """Which heads were tried: target, head, settings, loss and score on graphs that it had not learned from."""
+        """The heads that were tried: target, head, settings, loss and score on held-out graphs."""
         self._learned()
         return [vars(one).copy() for one in self.chosen_.tried]
 
@@ -171,7 +175,7 @@ class GraphPredictor(Predicting):
     # Files.
 
     def save(self, folder: str | Path) -> None:
-        """Write everything into a folder; `gspn.load` reads it back. Models must be GSPNs. Nothing is pickled."""
+        """Write everything into a folder; `gspn.load` reads it. Models must be GSPNs. Nothing is pickled."""
         from gspn.graph_level import saving
 
         self._learned()
@@ -179,7 +183,7 @@ class GraphPredictor(Predicting):
 
 
 class GraphClassifier(GraphPredictor):
-    """Predicts classes of graphs: from all graphs without labels a model, from few labels a head on its features.
+    """Predicts classes of graphs: a model learns from all graphs without labels, a head on its features from few.
 
     Parameters
     ----------
@@ -194,9 +198,9 @@ class GraphClassifier(GraphPredictor):
         Families of heads that are tried: "linear" (logistic or ridge regression), "support vectors", "linear support
         vectors", "extra trees", "boosting", and "together", the average of the best one of each.
     monitor:
-        What chooses among heads: "loss" or "score".
+        The criterion for choosing among heads: "loss" or "score".
     refit:
-        Whether the chosen head learns from the labels of `validation`, too, in the end.
+        Whether the chosen head finally learns from the labels of `validation`, too.
     seed:
         Fixes everything random.
 
@@ -205,7 +209,7 @@ class GraphClassifier(GraphPredictor):
     features_:
         The fitted `GraphFeatures`.
     tried_:
-        One dict a head that was tried.
+        One dict per head that was tried.
     classes_:
         The values of a single target, by code, the order of `predict_proba`.
     """
@@ -216,8 +220,8 @@ class GraphClassifier(GraphPredictor):
 class GraphRegressor(GraphPredictor):
     """Predicts numbers of graphs; targets are `Continuous`, `Count` or a Schema of several.
 
-    Arguments and attributes are those of `GraphClassifier`. `predictive` gives intervals, from the errors that were
-    made on graphs not learned from.
+    Arguments and attributes are those of `GraphClassifier`. `predictive` gives intervals, from the errors on held-out
+    graphs.
     """
 
     kinds = (Continuous, Count)
@@ -226,9 +230,9 @@ class GraphRegressor(GraphPredictor):
 def learned_features(
     dataset: GraphDataset, *, checkpoint: str | Path | None = None, progress: bool = True, **given: Any
 ) -> GraphFeatures:
-    """Features of a GSPN that has learned from the graphs, of the size that suits them; arguments that are given stay.
+    """Features of a GSPN that has learned from the graphs, of a suitable size; `given` arguments take precedence.
 
-    Beside its states stand pooled attributes and subtrees, which it cannot see exactly.
+    They include pooled attributes and subtrees, which the GSPN cannot see exactly.
     """
     counting = DEGREE not in dataset.schema.names
     training = with_degree(dataset) if counting else dataset

@@ -37,7 +37,7 @@ class Batch:
     hidden: Tensor | None = None
     """[N, d] True where an entry leaves the evidence everywhere but stays known to the root as what is asked for."""
     y: Tensor | None = None
-    """Targets: one row a graph or one row a vertex."""
+    """Targets: one row per graph or one row per vertex."""
     known_out_degree: Tensor | None = None
     """[N] in the whole graph, where a batch has copies of vertices or lacks some; None: the edges here are all"""
     identity: Tensor | None = None

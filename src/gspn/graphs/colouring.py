@@ -1,4 +1,4 @@
-"""Which vertices do not hear each other: groups whose members can be treated at the same time."""
+"""Which vertices do not depend on each other: groups whose members can be treated at the same time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gspn.graphs.walks import Neighbourhood
 IntArray: TypeAlias = NDArray[np.int64]
 
 _MOST_PAIRS = 50_000_000
-"""Pairs of vertices within hearing that are kept at once; beyond, every vertex is a group of its own."""
+"""Pairs of vertices within reach that are kept at once; beyond, every vertex is a group of its own."""
 
 
 def independent_groups(batch: Batch, vertices: Tensor, steps: int) -> list[Tensor]:
     """The vertices in groups (a greedy colouring): inside a group no vertex reaches another within `steps` edges.
 
-    Vertices of different graphs never hear each other, so there are no more groups than the largest graph has vertices.
+    Vertices of different graphs are independent, so there are no more groups than the largest graph has vertices.
     """
     near = _near(batch, vertices, steps)
     if near is None:

@@ -149,7 +149,7 @@ class GraphDataset:
         )
 
     def with_targets(self, y: Tensor, target_level: str) -> GraphDataset:
-        """The same graphs with other targets: one row a graph of this dataset, or one row a vertex."""
+        """The same graphs with other targets: one row per graph of this dataset, or one row per vertex."""
         rows = self.vertex_rows() if target_level == "vertex" else self.positions
         if len(rows.unique()) < len(rows):
             # A graph that occurs twice may have two labels, so nothing can be stored by its position.

@@ -96,7 +96,7 @@ def _vertex(number: Any, num_vertices: int, where: str) -> int:
     except (TypeError, RuntimeError):
         vertex = None
     if vertex is None or isinstance(number, bool):
-        raise InputError(f"{where}: {shorten(number)} is no number of a vertex")
+        raise InputError(f"{where}: {shorten(number)} is not the number of a vertex")
     if not 0 <= vertex < num_vertices:
         raise InputError(f"{where}: vertex {vertex} does not exist: the graph has {num_vertices} vertices")
     return vertex

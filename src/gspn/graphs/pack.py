@@ -217,7 +217,7 @@ def _targets(graphs: list[Data], vertex_ptr: Tensor) -> tuple[Tensor | None, str
     neither = (rows != 1) & (rows != vertex_ptr.diff())
     wrong = int((neither if neither.any() else rows != vertex_ptr.diff()).nonzero()[0])
     raise InputError(
-        f"y must have one row a graph or one row a vertex in all graphs; graph {wrong} has {int(rows[wrong])} rows "
+        f"y must have one row per graph or one row per vertex in all graphs; graph {wrong} has {int(rows[wrong])} rows "
         f"and {int(vertex_ptr.diff()[wrong])} vertices"
     )
 

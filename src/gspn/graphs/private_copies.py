@@ -1,12 +1,12 @@
 """Private copies: how a root is kept out of its own tree at little cost.
 
-In a graph with cycles a vertex occurs inside its own tree (it hears its own echo). To hide entries of one root, and of
+In a graph with cycles a vertex occurs inside its own tree and sees its own value. To hide entries of one root, and of
 no other, without a pass per root, the graph is extended by private copies of the few vertices whose messages would
-change: those on a closed walk through the root that is short enough to fit in the tree. Copies listen to copies of the
-same root where there are any and to the shared vertices otherwise; the shared vertices never listen to copies. One
-pass over the extended graph then answers for all roots at once.
+change: those on a closed walk through the root that is short enough to fit in the tree. Copies receive messages from
+copies of the same root where there are any and from the shared vertices otherwise; the shared vertices never receive
+messages from copies. One pass over the extended graph then answers for all roots at once.
 
-Why these vertices suffice, where a level hears s steps far (s = 1, or 2 where leaves see two hops) and the root
+Why these vertices suffice, where a level reaches s steps far (s = 1, or 2 where leaves see two hops) and the root
 therefore `reach` = s (L-1): hiding root v changes vertex u at level l only if u is reached from v in at most s l steps,
 and u at level l matters to the root only if v is reached from u in at most s (L-1-l) steps. Both can hold only if the
 two distances add up to at most `reach`. A vertex u in the middle of two hops w → u → t needs a copy as well where w has
@@ -16,8 +16,8 @@ Why the degrees are those of the whole graph wherever they count: a row at a dis
 its senders, for they are at most d + 1 away and thus kept, and a copy has them too. Level l ≥ 1 at t counts only if t
 is at most s (L-1-l) away; it asks for the edges into t and, with two hops, for those into t's senders, which are at
 most s (L-1-l) + s - 1 ≤ `reach` - 1 away. Rows at the rim, which lack senders, count at level 0 alone, which asks for
-no edges. Who is whose sender, and so how many edges of u come from t, is told by `Batch.identity`: a copy t listens to
-a shared u that has no copy, and that u listens to the shared t, which is the same vertex.
+no edges. Who is whose sender, and so how many edges of u come from t, is given by `Batch.identity`: a copy t receives
+messages from a shared u that has no copy, and that u from the shared t, which is the same vertex.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def with_private_copies(
     """The batch extended by private copies, in pieces: yields (extended batch, position of each root's copy).
 
     `hidden` [R, d] says what each root hides, from itself and in every inner occurrence of it. The pieces follow the
-    order of `roots`; each holds as many roots as keep the number of copies near `budget`. A root hears what is at most
-    `reach` steps away, and itself along closed walks of at most `longest_closed_walk` steps, by default as many.
+    order of `roots`; each holds as many roots as keep the number of copies near `budget`. A root depends on vertices at
+    most `reach` steps away, and on itself along closed walks of at most `longest_closed_walk` steps (default: `reach`).
     """
     if not len(roots):
         return
@@ -58,7 +58,7 @@ def _extend(
     batch: Batch, whole: Neighbourhood, roots: Tensor, hidden: Tensor, pairs: Tensor, reach: int
 ) -> tuple[Batch, Tensor]:
     n = batch.num_vertices
-    # Shared part: only what some root can hear at all.
+    # Shared part: only vertices within reach of some root.
     kept = whole.ancestors(roots, reach)
     new_number = kept.cumsum(0) - 1
     num_kept = int(kept.sum())
@@ -72,7 +72,7 @@ def _extend(
     place = torch.searchsorted(pairs, key).clamp_(max=max(len(pairs) - 1, 0))
     private = pairs[place] == key
     source = torch.where(private, num_kept + place, new_number[sender[edge]])
-    # A copy whose senders no root hears is that of a root which hears nobody at all: leave the edges out.
+    # A copy whose senders are beyond the reach of all roots is that of a root without any reach: leave the edges out.
     useful = private | kept[sender[edge]]
 
     size = num_kept + len(pairs)

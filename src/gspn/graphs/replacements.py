@@ -31,7 +31,7 @@ class Worlds:
     first: int
     """number of the first replacement in here"""
     replacement: Tensor
-    """[R] for every vertex that hears a replacement: which one, counted from `first`"""
+    """[R] for every vertex within reach of a replacement: which one, counted from `first`"""
     vertex: Tensor
     """[R] its number in the graph that was extended"""
     after: Tensor
@@ -45,8 +45,8 @@ def replaced(
 ) -> Iterator[Worlds]:
     """The worlds in which entry (vertices[i], column) is values[i], in order, as many at once as `budget` copies allow.
 
-    A vertex hears a replacement if it is reached in at most `reach` steps; `copied` is the number of steps up to which
-    vertices are copied, at least that. A single world may exceed the budget, as it has to be computed at once.
+    A replacement affects the vertices that it reaches in at most `reach` steps; `copied` is the number of steps up to
+    which vertices are copied, at least that. A single world may exceed the budget, as it has to be computed at once.
     """
     whole = Neighbourhood.of(batch)
     pending = [(0, len(vertices))] if len(vertices) else []
@@ -93,7 +93,7 @@ def _extend(
     reach: int,
 ) -> Worlds:
     n = batch.num_vertices
-    # World 0 needs what is heard by any vertex that hears a replacement; that includes these vertices themselves.
+    # World 0 needs everything within reach of the vertices that a replacement affects; that includes these themselves.
     kept = whole.ancestors(torch.unique(balls % n), reach).nonzero().squeeze(1)
     at_home = torch.full((n,), -1)
     at_home[kept] = torch.arange(len(kept))
@@ -108,7 +108,7 @@ def _extend(
     in_degree = torch.bincount(owner[useful], minlength=len(keys))
     x = batch.x[vertex]
     x[_place(keys, (1 + torch.arange(len(vertices))) * n + vertices), column] = values
-    hears = (distances <= reach).nonzero().squeeze(1)
+    reached = (distances <= reach).nonzero().squeeze(1)
     return Worlds(
         Batch(
             x=x,
@@ -122,10 +122,10 @@ def _extend(
             identity=vertex if batch.identity is None else batch.identity[vertex],
         ),
         first,
-        balls[hears] // n,
-        balls[hears] % n,
-        len(kept) + hears,
-        at_home[balls[hears] % n],
+        balls[reached] // n,
+        balls[reached] % n,
+        len(kept) + reached,
+        at_home[balls[reached] % n],
     )
 
 

@@ -100,7 +100,7 @@ def _shuffled(n: int, seed: int, strata: Tensor | None, stream: int = 0) -> Tens
     if strata is None:
         return order
     if len(strata) != n:
-        raise InputError(f"strata must have one class a graph: {n}, got {len(strata)}")
+        raise InputError(f"strata must have one class per graph: {n}, got {len(strata)}")
     return order[torch.argsort(strata[order], stable=True)]
 
 

@@ -124,8 +124,15 @@ def store_graph(
 ) -> StoredGraph:
     """Check a graph and write it into a new folder, using no more anonymous memory than `memory`.
 
-    `x` [N, d], `edge_index` [2, E] and `edge_type` [E] are as in a PyG `Data`; each may be a tensor, an array, a memory
-    map or the path of a .npy file. The folder appears complete or not at all. `progress` shows a bar on a terminal.
+    The folder appears complete or not at all. Arrays may be tensors, numpy arrays, memory maps or paths of .npy files.
+
+    folder: the new folder.
+    x: [N, d] entries, as in a PyG `Data`.
+    edge_index: [2, E] edges.
+    schema: the attributes.
+    edge_type: [E] edge types.
+    memory: bound on anonymous memory, in bytes or as text.
+    progress: whether a progress bar is shown on a terminal.
     """
     folder = Path(folder)
     if folder.exists():

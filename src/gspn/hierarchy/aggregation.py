@@ -1,6 +1,6 @@
 """How messages become priors: the contract of an aggregation, the paper's mean and a weighted one, and the registry.
 
-Along every edge travels what its sender knows at the level below: the posteriors of its sum units and, where leaves ask
+Every edge carries a message from the level below: the posteriors of its sum units and, where leaves ask
 for it, the expectations of its entries. An aggregation turns what reaches a vertex into a prior that sums to 1 and a
 context. What is done with these is the template's and the leaves' business; products of messages are in `product`.
 """
@@ -164,7 +164,7 @@ _AGGREGATIONS: dict[str, Build] = {"mean": Mean, "symmetric": Symmetric}
 
 
 def register_aggregation(name: str, build: Build) -> None:
-    """Make an aggregation known under a name, by which models and saved files refer to it.
+    """Register an aggregation under a name, by which models and saved files refer to it.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """What travels along edges beside posteriors: means over paths of two edges, and how uncertain a mean of neighbours is.
 
-Pure functions of what vertices tell and of the edges of a batch. Which leaves use these numbers, and relative to what,
+Pure functions of vertices' messages and of the edges of a batch. Which leaves use these numbers, and relative to what,
 is not decided here.
 
-Whoever asks must not hear himself, so sums over the senders of u without v are wanted for every edge u → v. They are
-never differences: where one entry is a million deviations away, float32 would let a vertex hear its own value in what
-rounding leaves of it. Instead the senders of u are sorted, and what stands before v is added to what stands behind.
+A vertex must not receive its own value, so every edge u → v needs the sum over the senders of u without v. These sums
+are never differences: where one entry is a million deviations away, rounding in float32 would leave a trace of the
+vertex's own value. Instead the senders of u are sorted, and the sum before v is added to the sum after it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class TwoSteps:
     run: Tensor
     """[E] the run of every edge"""
     place: Tensor
-    """[R] how many runs into the same vertex stand before each"""
+    """[R] how many runs into the same vertex come before each"""
     behind: Tensor
-    """[R] how many stand behind it"""
+    """[R] how many come after it"""
     last: Tensor
     """[N] the last run into every vertex; of no meaning where there is none"""
     taken: Tensor
-    """[P] for every edge u → v that others than v speak through: the run into u to leave out, or R + u for none"""
+    """[P] for every edge u → v with senders of u other than v: the run into u to leave out, or R + u for none"""
     others: Tensor
     """[P] how many edges into u are left, n_u − a_uv"""
     receiver: Tensor
@@ -75,21 +75,21 @@ class TwoSteps:
 
 
 def two_hops(told: Tensor, batch: Batch, steps: TwoSteps | None = None) -> tuple[Tensor, Tensor]:
-    """The mean over neighbours u of the mean of what u hears from others than v, at every vertex v.
+    """At every vertex v, the mean over neighbours u of the mean of what u receives from vertices other than v.
 
     m²_v = k_v⁻¹ Σ over edges u → v of (n_u − a_uv)⁻¹ Σ over edges w → u, w ≠ v, of told[w]: n_u edges come into u, a_uv
     of them from v, and k_v edges into v have a non-empty inner sum. Gives m² [N, D], 0 where k_v is 0, and whether k_v
-    is positive [N]. `steps` are those of the batch, for who asks at several levels.
+    is positive [N]. `steps` are those of the batch, for callers at several levels.
     """
     if not batch.num_edges:
         return torch.zeros_like(told), torch.zeros(len(told), dtype=torch.bool, device=told.device)
     steps = TwoSteps.of(batch) if steps is None else steps
     dtype = torch.float64 if batch.max_in_degree > LONG_SUM else told.dtype
-    heard = told.new_zeros(len(steps.place), told.shape[1], dtype=dtype)
-    heard = heard.index_add(0, steps.run, told.index_select(0, batch.source).to(dtype))
-    before = _summed(heard, steps.place, -1)
-    whole = (before + heard).index_select(0, steps.last.clamp_min(0))
-    without = torch.cat([before + _summed(heard, steps.behind, 1), whole]).index_select(0, steps.taken)
+    by_run = told.new_zeros(len(steps.place), told.shape[1], dtype=dtype)
+    by_run = by_run.index_add(0, steps.run, told.index_select(0, batch.source).to(dtype))
+    before = _summed(by_run, steps.place, -1)
+    whole = (before + by_run).index_select(0, steps.last.clamp_min(0))
+    without = torch.cat([before + _summed(by_run, steps.behind, 1), whole]).index_select(0, steps.taken)
     total = told.new_zeros(told.shape, dtype=dtype)
     total = total.index_add(0, steps.receiver, without / steps.others.to(dtype).unsqueeze(1))
     mean = total / steps.number.clamp_min(1).to(dtype).unsqueeze(1)
@@ -114,8 +114,8 @@ def _summed(values: Tensor, beside: Tensor, direction: int) -> Tensor:
 def neighbour_covariance(covariance: Tensor, batch: Batch, sender_weight: Tensor | None = None) -> Tensor:
     """[N, D, D] covariance of the mean over incoming edges, from the senders' covariances [N, D, D].
 
-    V_v = Σ over distinct u of (a_vu / n_v)² Cov_u, where a_vu of the n_v edges into v come from u: what one vertex says
-    twice is no more certain for it. Where senders weigh [N], edges count by that. 0 without incoming edges.
+    V_v = Σ over distinct u of (a_vu / n_v)² Cov_u, where a_vu of the n_v edges into v come from u: repeating a
+    message does not make it more certain. With weights of senders [N], edges count by these. 0 without incoming edges.
     """
     if not batch.num_edges:
         return torch.zeros_like(covariance)
@@ -127,8 +127,10 @@ def neighbour_covariance(covariance: Tensor, batch: Batch, sender_weight: Tensor
     if sender_weight is None:
         weight = (edges.to(dtype) / batch.in_degree[receiver].to(dtype)).square()
     else:
-        heard = edges * sender_weight[sender]
-        weight = (heard / torch.zeros_like(sender_weight).index_add(0, receiver, heard)[receiver]).square().to(dtype)
+        weighted = edges * sender_weight[sender]
+        weight = (
+            (weighted / torch.zeros_like(sender_weight).index_add(0, receiver, weighted)[receiver]).square().to(dtype)
+        )
     # As a product with a sparse matrix nothing of size E · D² is ever in memory, not for the gradient either.
     ends = torch.stack([receiver, sender])
     weights = torch.sparse_coo_tensor(ends, weight, (n, n), check_invariants=False, is_coalesced=True)

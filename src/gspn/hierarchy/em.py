@@ -2,8 +2,8 @@
 
 With two levels and without self-loops no vertex occurs in its own tree, so that the pseudo-likelihood is the likelihood
 of every vertex given the others, and EM maximises it: with the log-density of the parameters (`prior` pseudo-
-observations, ridges, what covariances are drawn towards) it never falls. Higher levels would meet echoes; they start as
-copies of level 1, and are learned by gradient descent on masked entries.
+observations, ridges, pooled covariances) it never falls. At higher levels vertices see their own values; these levels
+start as copies of level 1, and are learned by gradient descent on masked entries.
 
 Vertices may have weights, as in a Bayesian bootstrap: a vertex of weight 2 counts as two that are alike. They multiply
 its log-likelihood and its responsibilities, so everything that is estimated from these, transitions too; what it tells
@@ -167,7 +167,7 @@ def _climb_to_the_top(
                 family.estimate(evidence.columns(scope), responsibilities, level=level, context=context, prior=prior)
         except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
             raise GSPNError(f"EM of level {level} has diverged in step {step}: {error}") from error
-    _log.info("EM of level %d: %.4f nats a vertex after %d steps", level, objective / count, step)
+    _log.info("EM of level %d: %.4f nats per vertex after %d steps", level, objective / count, step)
     return objective
 
 

@@ -274,14 +274,14 @@ class Hierarchy(nn.Module):
 
     @property
     def reach(self) -> int:
-        """How many steps away a vertex can be and still be heard by a root."""
+        """How many steps away a vertex can be and still affect a root."""
         return (self.num_layers - 1) * (2 if getattr(self, "context", None) == "two_hops" else 1)
 
     @property
     def longest_closed_walk(self) -> int:
-        """How many steps a closed walk can have that brings a root its own echo.
+        """How many steps a closed walk can have by which a root's own value returns to it.
 
-        As many as it hears, but with two levels one, a self-loop: two hops never come from the vertex itself.
+        As many as `reach`, but with two levels one, a self-loop: two hops never come from the vertex itself.
         """
         return 1 if self.num_layers == 2 else self.reach
 

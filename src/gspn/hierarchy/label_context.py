@@ -1,9 +1,9 @@
 """What the label of a vertex may depend on: own attributes and gaps, those of neighbours, and the labels of others.
 
-Of its own label a vertex hears nothing, at any depth, by the way the sums are made: one hop leaves self-loops out, two
-hops never come back to where they started (`contexts.two_hops`), and a label that is not known adds nothing to either.
-That is what private copies with the own label hidden would give, in one pass for all vertices. Nothing else here
-depends on labels: what is expected of missing attributes is expected without them, at level 0.
+By construction of the sums, a vertex never receives its own label, at any depth: one hop leaves self-loops out, two
+hops never return to where they started (`contexts.two_hops`), and an unknown label adds nothing to either. That is
+what private copies with the own label hidden would give, in one pass for all vertices. Nothing else here depends on
+labels: missing attributes have their expectations at level 0, computed without labels.
 
 How labels depend on these numbers is in `label_readout`; which of them are used, and how it is learned, in `models`.
 """
@@ -30,26 +30,26 @@ ATTRIBUTES = ("own", "gaps", "degree", "near", "far", "smooth", "states")
 LABELS = ("near labels", "far labels", "known")
 
 _ONE_HOP, _TWO_HOPS = 1.0, 0.1
-"""Known labels, or a share of them, that count as the usual ones: what few neighbours say is drawn towards nothing."""
+"""Pseudo-counts of average labels, for known labels and shares of them: few neighbours have little effect."""
 
 
 class LabelContext(nn.Module):
     """The numbers that labels regress on, block by block; each block has a mean square of 1 over the training vertices.
 
-    - "own": what is known or expected of the own entries, as neighbours are told; "gaps": which of them are missing
-      (of hidden ones: as often as they usually are); "degree": the logarithm of 1 + the number of incoming edges.
+    - "own": the own entries, observed or expected, as they are sent to neighbours; "gaps": which of them are missing
+      (for hidden ones: their training mean); "degree": the logarithm of 1 + the number of incoming edges.
     - "near", "far": means of "own" over neighbours, and over their other neighbours. "smooth": the mean of the three.
     - "states": posteriors at level 0, and their means over neighbours and over theirs.
-    - "near labels", "far labels": known labels of neighbours and of theirs, relative to what is usual; "known": how
+    - "near labels", "far labels": known labels of neighbours and of theirs, relative to the average; "known": how
       many of these are known.
     """
 
     center: Tensor
-    """[W] training means; what nobody has said counts as these"""
+    """[W] training means, also in place of missing values"""
     scale: Tensor
     """[W]"""
     usual: Tensor
-    """[D] what labels are told as, on average"""
+    """[D] mean of encoded labels"""
     spread: Tensor
     """[D] deviations of continuous labels and of logarithms of counts; 1 for others"""
 
@@ -85,15 +85,15 @@ class LabelContext(nn.Module):
     def forward(self, hierarchy: Hierarchy, batch: Batch, known: Tensor) -> Tensor:
         """[N, W + 1] of a batch whose known labels are [N, T], NaN elsewhere.
 
-        The last column is 1 where any label has been heard of, and 0 elsewhere.
+        The last column is 1 where any known label is within reach, and 0 elsewhere.
         """
         return self.standardised(attributes_told(hierarchy, batch), self.labels_told(batch, known))
 
     def standardised(self, attributes: Tensor, labels: Tensor) -> Tensor:
         raw = torch.cat([attributes, labels.to(attributes)], dim=1)
-        heard = raw[:, self.blocks["known"]].amax(1, keepdim=True) > 0
+        informed = raw[:, self.blocks["known"]].amax(1, keepdim=True) > 0
         z = torch.where(raw.isnan(), 0.0, (raw.nan_to_num(0.0) - self.center) * self.scale)
-        return torch.cat([z, heard.to(z)], dim=1)
+        return torch.cat([z, informed.to(z)], dim=1)
 
     def labels_told(self, batch: Batch, known: Tensor) -> Tensor:
         """[N, ·] the blocks of labels before standardising."""
@@ -125,7 +125,7 @@ class LabelContext(nn.Module):
 
     @torch.no_grad()
     def settle_labels(self, y: Tensor) -> None:
-        """Take from labels [n, T] what is usual."""
+        """Take averages and deviations from labels [n, T]."""
         usual, spread = [], []
         for attribute, column in zip(self.targets, y.double().unbind(1), strict=True):
             told = label_columns(attribute, column[~column.isnan()])
@@ -138,7 +138,7 @@ class LabelContext(nn.Module):
 
     @torch.no_grad()
     def settle(self, attributes: Tensor, labels: Tensor) -> None:
-        """Take centres and scales of attributes from vertices [n, ·]; labels' centre is to have heard nothing."""
+        """Take centres and scales of attributes from vertices [n, ·]; the centre of labels is no known label."""
         raw = torch.cat([attributes, labels.to(attributes)], dim=1).double()
         known = ~raw.isnan()
         center = raw.nan_to_num(0.0).sum(0) / known.sum(0).clamp_min(1)
@@ -153,7 +153,7 @@ class LabelContext(nn.Module):
 
 
 def attributes_told(hierarchy: Hierarchy, batch: Batch) -> Tensor:
-    """[N, ·] the blocks of attributes before standardising, NaN where there is nobody to tell anything."""
+    """[N, ·] the blocks of attributes before standardising, NaN where there are no senders."""
     batch = batch.to(hierarchy.raw_prior.device)
     climb = hierarchy.climb(Evidence(batch.visible, batch.hidden), batch, hierarchy.prior(), hierarchy.transitions())
     naturals = [at_level(natural, 0) for natural in climb.naturals]
@@ -180,14 +180,14 @@ def attributes_told(hierarchy: Hierarchy, batch: Batch) -> Tensor:
 
 
 def label_columns(attribute: Attribute, column: Tensor) -> Tensor:
-    """[n, ·] what known labels [n] are told as: indicators of categories, numbers, logarithms of counts."""
+    """[n, ·] known labels [n] as messages: indicators of categories, numbers, logarithms of counts."""
     if isinstance(attribute, Categorical):
         return nn.functional.one_hot(column.long(), len(attribute.categories)).double()
     return (torch.log1p(column) if isinstance(attribute, Count) else column)[:, None].double()
 
 
 def _sum_without_loops(told: Tensor, batch: Batch) -> Tensor:
-    """[N, D] Σ over incoming edges of what others than the vertex itself tell."""
+    """[N, D] Σ over incoming edges of the messages of vertices other than the vertex itself."""
     source, target = batch.source.long(), batch.target.long()
     identity = torch.arange(batch.num_vertices, device=source.device) if batch.identity is None else batch.identity
     others = (identity[source] != identity[target]).nonzero().squeeze(1)

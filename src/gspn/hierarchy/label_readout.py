@@ -1,8 +1,8 @@
-"""The label's leaf: a mixture of regressions on what `label_context` tells, and the network that it makes with one.
+"""The label's leaf: a mixture of regressions on the numbers of `label_context`, and the network with such a leaf.
 
 P(y | z) = Σ_m w_m Π_t p_m(y_t | z) over the targets t that are asked for. Every regression m has the leaves of the
 targets' own families with a context, which sees some of the blocks of z; one may have a layer of hidden units before
-them. The weights w are one row for vertices that have heard of labels and one for those that have not. How all this is
+them. The weights w have one row for vertices with known labels within reach and one for those without. How all this is
 learned is in `models.label_learning`.
 """
 
@@ -60,11 +60,11 @@ KINDS: Mapping[str, Kind] = {
 
 
 class LabelRegression(nn.Module):
-    """One leaf a target, on some columns of z, perhaps through hidden units beside them."""
+    """One leaf per target, on some columns of z, perhaps through hidden units beside them."""
 
     columns: Tensor
     strength: Tensor
-    """What z is multiplied by: the larger, the less the ridge holds against slopes"""
+    """What z is multiplied by: the larger, the weaker the ridge on slopes"""
 
     def __init__(self, targets: Schema, columns: list[int], num_hidden: int) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class LabelReadout(nn.Module):
     """The mixture of regressions, with what they regress on; where models with other targets have a `Readout`."""
 
     weights: Tensor
-    """[2, M] of vertices that have heard of no label, and of those that have"""
+    """[2, M] for vertices without known labels within reach, and for those with some"""
 
     def __init__(self, schema: Schema, targets: Schema, num_states: int, num_hidden: int) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class LabelReadout(nn.Module):
         return [int(m) for m in (self.weights > 0).any(0).nonzero().squeeze(1)]
 
     def log_weights(self, z: Tensor) -> Tensor:
-        """[n, M used] for rows of z [n, W + 1], whose last column says whether a label was heard of."""
+        """[n, M used] for rows of z [n, W + 1], whose last column says whether a known label is within reach."""
         return log_weight(self.weights[:, self.used])[z[:, -1].long()]
 
     # What a model asks of a readout.

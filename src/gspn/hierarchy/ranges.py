@@ -46,7 +46,7 @@ def check_supported(hierarchy: Hierarchy) -> None:
         )
     for family in hierarchy.families:
         if family.context_width:
-            raise InputError(f"stored graphs know no leaves with a context; those of {family.named()} have one")
+            raise InputError(f"stored graphs support no leaves with a context; those of {family.named()} have one")
 
 
 def row_width(hierarchy: Hierarchy) -> int:
@@ -97,8 +97,8 @@ class _Level:
         """[n, K] of the template, from entries x [n, d]."""
         return inputs_of(self.hierarchy.template, self.hierarchy.families, self.natural, Evidence(x))[0]
 
-    def heard(self, log_value: Tensor, x: Tensor) -> Tensor:
-        """Log-values, exactly 0 where entries x [n, d] say nothing."""
+    def scored(self, log_value: Tensor, x: Tensor) -> Tensor:
+        """Log-values, exactly 0 where entries x [n, d] are not informative."""
         return log_value.masked_fill(silent(self.hierarchy.families, Evidence(x)), 0.0)
 
     def vertices(self, first: int, last: int) -> Range:
@@ -132,7 +132,7 @@ def _compiled(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, T
     learned = _padded(hierarchy.prior(), wide), _padded(hierarchy.transitions()[max(0, number - 1) : number], wide)
     results = rows.view(-1).numpy(), log_value.numpy()
     posteriors_of_range(team(), level.vertices(first, last), row_of, logs, density, peak, *learned, *results)
-    return rows.numpy(), level.heard(log_value, x) if level.is_root else None
+    return rows.numpy(), level.scored(log_value, x) if level.is_root else None
 
 
 def _plain(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, Tensor | None]:
@@ -157,7 +157,7 @@ def _plain(level: _Level, first: int, last: int, x: Tensor) -> tuple[Array, Tens
     if not level.is_root:
         return rows.numpy(), None
     log_value = template.log_value(inputs, log_prior)
-    return rows.numpy(), level.heard(log_value if peak is None else log_value + peak.squeeze(1), x)
+    return rows.numpy(), level.scored(log_value if peak is None else log_value + peak.squeeze(1), x)
 
 
 def _padded(value: Tensor, wide: int) -> Array:

@@ -30,7 +30,7 @@ COPIES_AT_ONCE = 200_000
 """Private copies evaluated in one go: bounds memory; the results do not depend on it."""
 
 _FEW = 0.1
-"""Share of the vertices below which only the parts of the graph that they hear are evaluated."""
+"""Share of the vertices below which only the parts of the graph within their reach are evaluated."""
 
 
 def leave_one_out(
@@ -53,12 +53,12 @@ def leave_one_out(
 def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tensor) -> Roots:
     """The root templates of the vertices, `hidden` [len(vertices), d] entries marginalised there and in their trees.
 
-    Each vertex's entries are hidden in its own tree only. Where they are missing anyway, and gaps say nothing, one pass
-    over the graph as it is answers for all vertices; the others get private copies.
+    Each vertex's entries are hidden in its own tree only. Where they are missing anyway, and gaps are ignorable, one
+    pass over the graph as it is answers for all vertices; the others get private copies.
     """
-    # What is asked for leaves the evidence with its gap, which would otherwise be heard inside the tree.
-    heard = hidden if gaps_are_evidence(hierarchy.families) else hidden & batch.observed[vertices]
-    private = heard.any(1) & (hierarchy.reach > 0)
+    # Entries that are asked for leave the evidence, gaps included: otherwise they would be exposed inside the tree.
+    exposed = hidden if gaps_are_evidence(hierarchy.families) else hidden & batch.observed[vertices]
+    private = exposed.any(1) & (hierarchy.reach > 0)
     if int((~private).sum()) < _FEW * batch.num_vertices:
         private = torch.ones_like(private)
     pieces = []

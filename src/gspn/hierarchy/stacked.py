@@ -39,7 +39,7 @@ class Stacked:
 
     @property
     def longest_closed_walk(self) -> int:
-        """As of a hierarchy: of the member that hears itself along the longest walks."""
+        """As of a hierarchy: the longest among the members."""
         return max(member.longest_closed_walk for member in self.members)
 
     @property
@@ -79,7 +79,7 @@ class Stacked:
 
 
 def _as_seen_by(member: Hierarchy, batch: Batch) -> Batch:
-    """Without edge types where the member has no use for them: they may be types that it does not know."""
+    """Without edge types where the member has no use for them: they may be types that it does not have."""
     return batch if tells_types_apart(member) else replace(batch, edge_type=None)
 
 

@@ -34,7 +34,7 @@ class Received:
 
 
 class Expectations(NamedTuple):
-    """What vertices expect of their own entries, which their receivers hear."""
+    """Expectations of vertices' own entries, which they send."""
 
     mean: Tensor
     """[N, D]"""
@@ -95,7 +95,7 @@ class Levels:
     log_value: Tensor
     """[K] log-probability of the evidence at the root"""
     row_of: Tensor | None = None
-    """[N] row of each vertex; None: one row a vertex, in order"""
+    """[N] row of each vertex; None: one row per vertex, in order"""
     graph_sums: Tensor | None = None
     """[G, L, S, C] posteriors summed over each graph's vertices, where a kernel has them for nothing."""
     root_log_prior: Tensor | None = None

@@ -21,7 +21,7 @@ from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
 
 
 def _listed(edges: Iterable[Any] | None) -> list[Any] | None:
-    """Edges that can be read twice; what is no list of edges is left to the check."""
+    """Edges that can be read twice; the check refuses what is not a list of edges."""
     return list(edges) if isinstance(edges, Iterable) and not isinstance(edges, str) else edges  # type: ignore[return-value]
 
 
@@ -40,18 +40,24 @@ class WhatIfQuestions(Questions):
     ) -> WhatIf:
         """Log-likelihoods of the vertices before and after changes, all made at once: `{4: {"element": "O"}}`.
 
-        `changes` gives values by vertex and attribute, as the schema has them; None is unknown. Sides are compared over
-        entries observed on both; an entry that one side does not know is not scored at its own vertex, but others hear
-        it. With `leave_one_out` every vertex is judged given the others, else by the paper's pseudo-likelihood.
+        Sides are compared over entries observed on both; an entry that is unknown on one side is not scored at its own
+        vertex, but other vertices still use it.
 
-        An edge is (source, target) or (source, target, type), one occurrence of it; a model that tells edge types apart
-        needs the type of an added edge. A graph in which every edge has its opposite, of the same type, stays so: what
-        is said of an edge is said of its opposite, too. `directed=True` takes edges just as they are listed, and
-        `directed=False` adds the opposites in any graph.
+        An edge is (source, target) or (source, target, type), one occurrence of it; a model with several edge types
+        needs the type of an added edge. A graph in which every edge has its opposite, of the same type, stays so: an
+        edge given here stands for its opposite, too.
 
-        Of molecules, hydrogens, hybridisation, partial charges and the like follow from elements, charges and bonds:
-        they are derived anew where the changed molecule can be, else made unknown at the changed atoms. What was done
-        stands in the answer; what `changes` says itself is taken as it is, and with `derived=False` so is all else.
+        In molecules, hydrogens, hybridisation, partial charges and the like follow from elements, charges and bonds:
+        they are recomputed where the changed molecule is possible, otherwise made unknown at the changed atoms. The
+        answer reports what was done; values in `changes` are taken literally.
+
+        graph: one graph.
+        changes: values by vertex and attribute, as the schema has them; None is unknown.
+        add_edges, remove_edges: edges to add and to remove.
+        leave_one_out: whether every vertex is scored given the others, or by the paper's pseudo-likelihood.
+        directed: True takes edges literally, False adds the opposites in any graph; None adds them where every edge
+            of the graph has its opposite.
+        derived: whether attributes of molecules are recomputed.
         """
         self._require_fitted()
         if not is_single_graph(graph):
@@ -112,8 +118,13 @@ class WhatIfQuestions(Questions):
     ) -> Tensor | list[Tensor]:
         """[N, K] change of the graph's total for every single replacement of an entry: `what_if(…).total` for all.
 
-        Columns are the categories in schema order, False and True, or the given `values`, which continuous attributes
-        and counts need. `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
+        Columns are the categories in schema order, False and True, or the given `values`.
+
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        attribute: the name of the attribute to replace.
+        vertices: numbers of some vertices of one graph; None asks for all.
+        leave_one_out: as in `what_if`.
+        values: the values to try; continuous attributes and counts need them.
         """
         column, codes = replacements_of(self.schema, attribute, values)
         self._require_fitted()

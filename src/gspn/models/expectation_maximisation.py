@@ -56,7 +56,7 @@ def learn_by_em(
     """Learn all levels from the training graphs: one start for each generator, the best of them goes on.
 
     In double precision, whatever the hierarchy's is. Gives a record of every step that led to the result: level, step
-    and objective, in nats a vertex.
+    and objective, in nats per vertex.
     """
     batch = _seen(training)
     check_em(hierarchy, batch)
@@ -91,7 +91,7 @@ def bootstrap_by_em(
 ) -> list[dict[str, Any]]:
     """Steps of EM from where the hierarchy stands, up to level 1, on vertices with the weights of a Bayesian bootstrap.
 
-    What is learned is a draw from about the posterior of the parameters. The graph stays: a vertex is heard by its
+    What is learned is a draw from about the posterior of the parameters. The graph stays: a vertex sends to its
     neighbours as ever.
     """
     batch, history = _seen(training), list[dict[str, Any]]()

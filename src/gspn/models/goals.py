@@ -49,7 +49,7 @@ class Targets:
         return settings
 
     def labels(self, dataset: GraphDataset, y: Any) -> FloatArray:
-        """[rows, T] encoded labels, one row a graph (or vertex) of the dataset."""
+        """[rows, T] encoded labels, one row per graph (or vertex) of the dataset."""
         return labels_of_graphs(dataset, y, self.target, self.network.readout.target_level)
 
     def prepare(self, dataset: GraphDataset, y: Any) -> GraphDataset:
@@ -112,7 +112,7 @@ class Labels:
         return settings if self.learns_vertices(settings) else settings | {"epochs": 0}
 
     def labels(self, dataset: GraphDataset, y: Any) -> FloatArray:
-        """[rows, T] encoded labels, one row a vertex of the dataset."""
+        """[rows, T] encoded labels, one row per vertex of the dataset."""
         return labels_of_graphs(dataset, y, self.target, "vertex")
 
     def prepare(self, dataset: GraphDataset, y: Any) -> GraphDataset:

@@ -1,4 +1,4 @@
-"""GSPN: what a model is made of, how graphs get in, its training, parameters and files.
+"""GSPN: the composition of a model, how graphs get in, its training, parameters and files.
 
 How it learns is in `fitting`, what it can be asked in `questions`, `changes` and `representations`.
 """
@@ -54,7 +54,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
     shortcut:
         None, or how the root's leaves are combined from the levels below: "mean" or "learned".
     num_edge_types:
-        Number of edge types told apart; 1 treats all edges alike, whatever their `edge_type`.
+        Number of edge types; 1 treats all edges alike, whatever their `edge_type`.
     objective:
         "pseudo" (the paper's; good embeddings), "masked" (predict hidden entries; for queries) or "leave_one_out".
     mask_rate:
@@ -70,7 +70,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
     clip:
         Norm to which gradients are clipped, or None.
     patience:
-        Training ends early when the validation loss has not improved for so many epochs.
+        Training ends early when the validation loss has not improved for this many epochs.
     n_init:
         Number of initialisations to draw; the one with the best objective before training is trained.
     seed:
@@ -80,35 +80,35 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         with many outgoing edges count for less), "product" (messages are multiplied, as evidence; how much their number
         counts is learned), or one that was registered with `gspn.register_aggregation`.
     leaves:
-        Leaf families by attribute, or by a tuple of attributes that have leaves in common, for those that shall not
-        have the family that the attribute names itself: {"charge": NAME, ("x", "y"): NAME}.
+        Leaf families by attribute, or by a tuple of attributes with a joint leaf, in place of the family that the
+        attribute itself names: {"charge": NAME, ("x", "y"): NAME}.
     covariance:
         Of the continuous attributes of a vertex given a state: "diagonal" (independent, the paper's), "full", "shrunk"
-        (drawn towards what the states have in common), "tied" (the same for all states) or "low_rank".
+        (towards the pooled covariance), "tied" (the same for all states) or "low_rank".
     context:
-        None, or what the leaves of all attributes regress on, beside the state: "neighbours", the mean of what is known
-        or expected of the neighbours' entries, or "two_hops", also that of their other neighbours.
+        None, or what the leaves of all attributes regress on, beside the state: "neighbours", the mean of the
+        neighbours' observed or expected entries, or "two_hops", also that of their other neighbours.
     context_variance:
-        How far it counts, from 0 to 1, that what is expected of neighbours is uncertain; for continuous attributes.
+        How much the uncertainty of the neighbours' expected entries counts, from 0 to 1; for continuous attributes.
     slopes:
         Whether all states share how they depend on the context ("tied") or each has its own ("free").
     prior:
-        Pseudo-observations that every state has seen before any data, in EM and in gradient descent.
+        Pseudo-observations per state, in EM and in gradient descent.
     guard:
         Weight of a heavy-tailed component in the densities of answers, for values that no state expects.
     start:
-        Where gradient descent starts: from "clusters" of the entries, or where "em" has led, level by level. With
-        `epochs=0` EM is all there is.
+        Where gradient descent starts: from "clusters" of the entries, or from the result of "em", level by level. With
+        `epochs=0` only EM is run.
     halve_every:
-        Epochs after which the learning rate is halved, again and again; None leaves it as it is.
+        Number of epochs after which the learning rate is halved, repeatedly; None keeps it constant.
     atoms:
         Values of continuous attributes that have a probability of their own beside the density, for zeros, caps and
-        sentinels that occur again and again: {"income": [0.0, 99999.0]}. Each state learns how likely they are; an
-        entry at an atom says nothing else about the others of its vertex. `gspn.find_atoms` finds some.
+        sentinels that occur often: {"income": [0.0, 99999.0]}. Each state learns how likely they are; beyond that, an
+        entry at an atom is not informative about the others of its vertex. `gspn.find_atoms` finds some.
     """
 
     history_: list[dict[str, Any]]
-    """One record an epoch of the last `fit`"""
+    """One record per epoch of the last `fit`"""
     em_history_: list[dict[str, Any]]
     leave_one_out_nll_: Any
     _fitted: Tensor
@@ -190,7 +190,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
 
     @property
     def network(self) -> nn.Module:
-        """What is trained, checkpointed and saved: all parameters, and nothing else."""
+        """The module that is trained, checkpointed and saved: all parameters, and nothing else."""
         return self.hierarchy
 
     @property
@@ -200,7 +200,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
 
     @property
     def answering(self) -> Hierarchy:
-        """What the functions of `gspn.queries` are put to."""
+        """What the functions of `gspn.queries` ask."""
         return self.hierarchy
 
     @property
@@ -208,7 +208,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         return (self.hierarchy,)
 
     def set_params(self, **params: Any) -> Self:
-        """Set constructor arguments; a new structure means new parameters, so the model is unfitted afterwards."""
+        """Set constructor arguments by name; parameters are drawn anew, so the model is unfitted afterwards."""
         if not params:
             return self
         before, like = self.arguments(), self.hierarchy.raw_prior
@@ -241,19 +241,21 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
     ) -> Self:
         """Train on graphs.
 
-        Starts afresh unless `checkpoint` (a file) holds this very run, which it continues, or `warm_start` asks to go
-        on from the present weights: by gradient descent, or by EM where that is all (`start="em"`, `epochs=0`).
-        `overrides` are training arguments of the constructor, for this call only.
+        Starts afresh unless there is a checkpoint of this very run, or `warm_start`. Returns the model.
 
-        `validation` chooses the best epoch and ends the training early: graphs, or a judge that is called with the
-        model after every epoch and gives its loss, {"validation": …} (see `gspn.models.judging.Judge`). After so many
-        `seconds` the epoch that is under way is the last one.
-
-        A model with targets (`SupervisedGSPN`) takes labels from `y`, or from the graphs where it is not given, and a
-        pair (graphs, y) as `validation`. Without targets `y` is ignored; scikit-learn's pipelines pass it.
-
-        At the end the scores of the training graphs are kept as what is usual, to rank others by; `keep_scores` names
-        other graphs for that, or none (False).
+        graphs: the training graphs, one or a sequence.
+        y: labels for a model with targets (`SupervisedGSPN`); None takes those of the graphs. Without targets it is
+            ignored; scikit-learn's pipelines pass it.
+        validation: chooses the best epoch and ends the training early: graphs, a pair (graphs, y), or a judge that is
+            called with the model after every epoch and returns its loss, {"validation": …} (see
+            `gspn.models.judging.Judge`).
+        checkpoint: a file from which an interrupted run continues.
+        progress: whether a progress bar is shown.
+        warm_start: whether to continue from the present weights: by gradient descent, or by EM if there are no epochs
+            (`start="em"`, `epochs=0`).
+        keep_scores: the graphs whose scores are kept, to rank others by: True for the training graphs, False for none.
+        seconds: after this time the current epoch is the last one.
+        overrides: training arguments of the constructor, for this call only.
         """
         epochs = self.fitting(
             graphs,
@@ -282,11 +284,11 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         seconds: float = math.inf,
         **overrides: Any,
     ) -> Epochs:
-        """`fit` epoch by epoch, for whoever has other things to do in between: gives the record of each one.
+        """`fit` epoch by epoch, for callers with other work in between: yields the record of each epoch.
 
         The arguments are those of `fit`. Between epochs the model has the weights of the last one and can be asked; it
-        must not be changed. When all epochs are taken it is what `fit` would have made of it, bit for bit; when the
-        generator is closed before, it has the best weights so far, as after Ctrl-C.
+        must not be changed. When the generator is exhausted the model is the same as after `fit`, bit for bit; when it
+        is closed before, the model has the best weights so far, as after Ctrl-C.
         """
         goal = self.goal
         settings = settings_for(goal, self.arguments(), overrides)
@@ -305,7 +307,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
     # From graphs to batches and evaluations: the differentiable way.
 
     def collate(self, graphs: Graphs) -> Batch:
-        """All graphs as one checked batch, on the model's device."""
+        """All graphs (one or a sequence) as one checked batch, on the model's device."""
         dataset = self._pack(graphs)
         if self.__sklearn_is_fitted__():  # before, there is no mean to be far from
             check_magnitudes(self.hierarchy, dataset)
@@ -329,9 +331,15 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
     ) -> Shards:
         """Log-likelihoods, and embeddings if asked for, of a graph that need not fit into memory (`gspn.store_graph`).
 
-        Works level by level over ranges of vertices, with no more anonymous memory than `memory`, and writes one shard
-        a range into `folder`, as "npy" or "parquet". A run that was stopped goes on where it stopped when it is called
-        again; a finished one returns at once.
+        Works level by level over ranges of vertices. A run that was stopped continues when it is called again; a
+        finished one returns at once.
+
+        graph: a stored graph, or its folder.
+        folder: where one shard per range is written.
+        embeddings: whether embeddings are computed, too.
+        memory: bound on anonymous memory, in bytes or as text.
+        format: of the shards, "npy" or "parquet".
+        progress: whether a progress bar is shown.
         """
         self._require_fitted()
         stored = graph if isinstance(graph, StoredGraph) else StoredGraph.open(graph)
@@ -352,13 +360,13 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
             raise NotFittedError(f"this {name} is not fitted yet; call fit, load or set_parameters first")
 
     def _tell_objective(self) -> None:
-        """Say once what a model that was trained with the paper's objective is not made for."""
+        """Warn once that a model trained with the paper's objective is not meant for questions."""
         trained_with = self._trained_with or self.objective
         if getattr(self, "history_", None) and trained_with == "pseudo" and self.num_layers > 1 and not self._told:
             self._told = True
             _log.warning(
-                "this model was trained with objective='pseudo', which hears a vertex's own echo; "
-                "objective='masked' answers questions about hidden entries better"
+                "this model was trained with objective='pseudo', which lets a vertex see its own value through its "
+                "neighbours; objective='masked' answers questions about hidden entries better"
             )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -383,7 +391,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         return self.hierarchy.export()
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> Self:
-        """Set all parameters from the form that `get_parameters` gives; the model counts as fitted afterwards.
+        """Set all parameters from what `get_parameters` returns; the model counts as fitted afterwards.
 
         "units" may be left out, as may the root's row of leaves that a shortcut determines. Nothing is set if anything
         is wrong.
@@ -394,7 +402,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         return self
 
     def save(self, folder: str | Path) -> None:
-        """Write `model.safetensors` and `model.json` into a folder; `gspn.load` reads them back."""
+        """Write `model.safetensors` and `model.json` into a folder; `gspn.load` reads them."""
         saving.save(self, Path(folder))
 
 

@@ -21,7 +21,7 @@ _GIVEN = ("validation", "score")
 
 @runtime_checkable
 class Judge(Protocol):
-    """Says after every epoch of a training how good the model is."""
+    """Evaluates the model after every epoch of a training."""
 
     def __call__(self, model: Any, /) -> Mapping[str, float]:
         """A loss as "validation" and, if `monitor="score"` is to choose by it, a "score" (higher is better).
@@ -46,7 +46,7 @@ def as_judge(validation: Any) -> Judge | None:
 
 
 def asked(judge: Judge, model: Any, monitor: str) -> Validate:
-    """The judge of this model, as the fit loop asks it: what it says is checked."""
+    """The judge of this model, as the fit loop calls it: its answers are checked."""
     needed = _GIVEN if monitor == "score" else _GIVEN[:1]
 
     def validate() -> dict[str, float]:

@@ -1,11 +1,11 @@
-"""How the label's leaf is learned: every regression for several strengths, judged on held-out labels, and weighed.
+"""How the label's leaf is learned: every regression at several strengths, evaluated on held-out labels, and weighted.
 
-Labels hide labels in training: of the copies of the training vertices that regressions learn from, half hide a tenth of
-the labels and half a share from all over; what a vertex hears of its own is nothing in any case. Judged is at the
-density of the prediction: on validation graphs with the labels that they carry, otherwise on labels that are held out
-in turn, beside all others; in graphs whose vertices are all labelled nothing is left to predict, so there held-out
-graphs have no labels at all. One of the regressions is the frequencies alone, so the mixture can be no worse on what
-judges. Which regressions there are is the readout's business.
+Training hides labels: of the copies of the training vertices that regressions learn from, half hide a tenth of the
+labels and half a random share; a vertex never receives its own label in any case. Evaluation has the density of labels
+of the prediction: on validation graphs with the labels that they carry, otherwise on labels that are held out in turn,
+beside all others; in graphs whose vertices are all labelled nothing is left to predict, so held-out graphs there have
+no labels at all. One of the regressions is the frequencies alone, so the mixture can be no worse on the held-out
+labels. Which regressions there are is the readout's business.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gspn.random_streams import keyed_uniform
 _log = logging.getLogger(__name__)
 
 STRENGTHS, OF_HIDDEN, GENTLER = (0.3, 1.0, 3.0, 10.0, 30.0), (1.0, 3.0), (0.03, 0.1)
-"""What contexts are multiplied by: tried at first, of hidden units, and where all are no better than frequencies."""
+"""What contexts are multiplied by: tried first, for hidden units, and where all are no better than frequencies."""
 
 _HIDDEN_SHARES = (0.1, 0.25, 0.1, 0.75)
 """Of the labels that are hidden in each copy of the training vertices."""
@@ -67,7 +67,7 @@ class LabelledBatch:
 
 @dataclass(frozen=True, eq=False)
 class Exam:
-    """Vertices that judge, what they hear with the labels that are evidence and with none, and what they learn from."""
+    """Held-out vertices, their contexts with the labels that are evidence and with none, and what is learned from."""
 
     learned: Tensor
     """Vertices of the training graphs"""
@@ -81,13 +81,13 @@ class Exam:
 
 @dataclass(eq=False)
 class LabelFit:
-    """How the label's leaf was learned: by regression and strength the nats a label, and the mixture's beside them."""
+    """How the label's leaf was learned: nats per label by regression and strength, and those of the mixture."""
 
     losses: dict[tuple[str, float], float] = field(default_factory=dict)
     loss: float = float("nan")
     of_frequencies: float = float("nan")
-    heard: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    """Which of those that judge have heard of a label"""
+    informed: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    """Which of the held-out vertices have a known label within reach"""
 
     @property
     def better(self) -> bool:
@@ -129,8 +129,8 @@ def learn_labels(
             if not outcome.better:
                 names = ", ".join(f"'{name}'" for name in readout.target.names)
                 _log.warning(
-                    "what predicts %s is no better on held-out labels than how often each value occurs (%.4f nats a "
-                    "label): the attributes and neighbours seem to say nothing of it, or there are too few labels",
+                    "the prediction of %s is no better on held-out labels than how often each value occurs (%.4f nats "
+                    "per label): attributes and neighbours seem not to be informative, or there are too few labels",
                     names,
                     outcome.of_frequencies,
                 )
@@ -257,7 +257,7 @@ def _judged(
             if kind.hidden and (part.hidden is None or not _can_have_hidden(rows.z, part)):
                 continue
             if kind.labels and not bool((exam.told[1][:, -1] > 0).any()):
-                continue  # whoever is asked has heard of no label
+                continue  # no held-out vertex has a known label within reach
             if name not in tried:
                 tried[name] = (
                     strengths[:1]
@@ -274,19 +274,19 @@ def _judged(
                 scores.setdefault((name, strength), []).append(found)
                 losses.append(-float(found[torch.arange(len(found)), (exam.told[1][:, -1] > 0).long()].mean()))
                 if losses[-1] > min(losses):
-                    break  # the more slopes may do, the worse it gets from here
+                    break  # weaker ridges only make it worse from here
             if exam is exams[0]:  # others try what was near the best
                 best = losses.index(min(losses))
                 tried[name] = tried[name][max(best - 1, 0) : best + 2]
     whole = {key: torch.cat(found) for key, found in scores.items() if len(found) == len(exams)}
-    outcome.heard = torch.cat([exam.told[1][:, -1] > 0 for exam in exams]) if exams else outcome.heard
+    outcome.informed = torch.cat([exam.told[1][:, -1] > 0 for exam in exams]) if exams else outcome.informed
     for key, found in whole.items():
-        outcome.losses[key] = -float(torch.where(outcome.heard, found[:, 1], found[:, 0]).mean())
+        outcome.losses[key] = -float(torch.where(outcome.informed, found[:, 1], found[:, 0]).mean())
     return whole
 
 
 def _weigh(readout: LabelReadout, scores: dict[tuple[str, float], Tensor], outcome: LabelFit) -> dict[str, float]:
-    """Choose a strength for every regression, and the weights; gives the strengths of those with any weight."""
+    """Choose a strength for every regression, and the weights; returns the strengths of those with any weight."""
     names = list(KINDS)
     readout.weights.zero_()
     if not scores:  # too few labels to judge by
@@ -298,8 +298,8 @@ def _weigh(readout: LabelReadout, scores: dict[tuple[str, float], Tensor], outco
     for name, tried in scores:
         if name not in strength or outcome.losses[name, tried] < outcome.losses[name, strength[name]]:
             strength[name] = tried
-    listed, mixed = list(strength), torch.empty(len(outcome.heard), dtype=torch.float64)
-    for mode, asked in enumerate((torch.ones_like(outcome.heard), outcome.heard)):
+    listed, mixed = list(strength), torch.empty(len(outcome.informed), dtype=torch.float64)
+    for mode, asked in enumerate((torch.ones_like(outcome.informed), outcome.informed)):
         if not bool(asked.any()):
             readout.weights[1] = readout.weights[0]
             continue

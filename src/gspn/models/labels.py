@@ -13,7 +13,7 @@ from gspn.targets import Target, check_labels, encode_labels, target_schema
 
 
 def labels_of_graphs(dataset: GraphDataset, y: Any, target: Target, target_level: str = "graph") -> FloatArray:
-    """[rows, T] encoded labels, one row a graph (or vertex) of the dataset; `y` comes before what the graphs carry."""
+    """[rows, T] encoded labels, one row per graph (or vertex) of the dataset; `y` precedes the graphs' own."""
     rows = len(dataset) if target_level == "graph" else int(dataset.num_vertices_per_graph().sum())
     if y is not None:
         return encode_labels(target, _joined(y, target) if target_level == "vertex" else y, rows)

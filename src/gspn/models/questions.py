@@ -1,4 +1,4 @@
-"""What a fitted model can be asked: thin methods that check, cut into chunks and call `gspn.queries`."""
+"""The questions that a fitted model answers: thin methods that check, cut into chunks and call `gspn.queries`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from gspn.queries.scoring import per_entry, rank, score_entries, totals, trainin
 Vertices: TypeAlias = Sequence[int] | Tensor | None
 
 Answer = TypeVar("Answer")
-"""Something with a row a vertex"""
+"""Something with a row per vertex"""
 
 
 class Questions:
-    """The questions; what is asked is the model that inherits them, by way of what answers for it."""
+    """The questions; the model that inherits them answers by its `answering`."""
 
     schema: Schema
     num_edge_types: int
@@ -61,7 +61,9 @@ class Questions:
     ) -> Tensor | list[Tensor]:
         """[N] log P(x_v | tree below v), or with `leave_one_out` log P(x_v | all other vertices).
 
-        `vertices` asks for some vertices of one graph only. A sequence of graphs gives a list.
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        leave_one_out: whether a vertex is hidden in its own tree.
+        vertices: numbers of some vertices of one graph; None asks for all.
         """
         return self._ask(
             graphs,
@@ -90,9 +92,13 @@ class Questions:
         """The distribution of an attribute at every vertex (or the given ones), given all else that is observed.
 
         An entry that is asked for is never in its own evidence: the answer is the same whether it was observed or
-        missing. For one name: n univariate distributions (`log_prob`, `mean`, `variance`, `mode`, `entropy`, `sample`;
-        discrete ones `probs`, `categories`; others `quantile`, `interval`). For a list of names: n joint ones
-        (`log_prob`, `marginal`, `condition`, `sample`, `mode`). A sequence of graphs gives a list.
+        missing. For one name, returns n univariate distributions (`log_prob`, `mean`, `variance`, `mode`, `entropy`,
+        `sample`; discrete ones `probs`, `categories`; others `quantile`, `interval`). For a list of names, n joint ones
+        (`log_prob`, `marginal`, `condition`, `sample`, `mode`).
+
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        attributes: a name, or a list of names.
+        vertices: numbers of some vertices of one graph; None asks for all.
         """
         self._tell_objective()
         names = _checked_names(self.schema, attributes)
@@ -113,9 +119,11 @@ class Questions:
     def log_prob_missing(self, graphs: Graphs, truth: Any) -> Tensor | list[Tensor]:
         """[N] joint log-density of each vertex's missing entries at `truth`, given all that is observed.
 
-        `truth` is a tensor [N, d] or a graph with the same vertices (a sequence of them for a sequence of graphs); only
-        the entries that are missing in the graph are read from it, and one that is NaN there too is summed out. 0 where
-        nothing is missing.
+        0 where nothing is missing.
+
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        truth: a tensor [N, d] or a graph with the same vertices (a sequence of them for a sequence of graphs). Only
+            the entries that are missing in the graph are read from it; one that is also NaN there is summed out.
         """
         self._tell_objective()
         graphs = _kept(graphs)
@@ -129,12 +137,14 @@ class Questions:
     @overload
     def impute(self, graphs: OneGraph, how: str = "mean", generator: torch.Generator | None = None) -> Data: ...
     def impute(self, graphs: Graphs, how: str = "mean", generator: torch.Generator | None = None) -> Data | list[Data]:
-        """A copy of the graph with missing entries filled; a list for a sequence of graphs.
+        """A copy of the graph with missing entries filled, and everything else as it is.
 
-        `how`: "mean" takes the mean of continuous attributes and the mode of the others, "median" the median of numbers
-        and the mode of the others, "mode" the mode of each entry, "closest" what errs least on average (the mean of
-        numbers, of counts rounded, and the mode of the others), "sample" a draw that is joint within a vertex.
-        Everything else of the graph stays as it is.
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        how: "mean" takes the mean of continuous attributes and the mode of the others, "median" the median of numbers
+            and the mode of the others, "mode" the mode of each entry, "closest" the value of least expected error (the
+            mean of numbers, rounded for counts, and the mode of the others), "sample" a draw that is joint within a
+            vertex.
+        generator: what "sample" draws from; None is torch's own.
         """
         check_choice("how", how, missing.HOW)
         self._tell_objective()
@@ -145,7 +155,7 @@ class Questions:
         return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
 
     def gaps(self, dataset: GraphDataset) -> Iterator[tuple[Batch, Tensor, Roots]]:
-        """All that is known of gaps, for who asks several things of them: chunks, vertices with gaps, their roots."""
+        """Answers about gaps, for callers with several questions: chunks, vertices with gaps, their roots."""
         self._require_fitted()
         self._tell_objective()
         dataset = self._pack(dataset)
@@ -164,6 +174,10 @@ class Questions:
         """[n, N, d] copies of the entries with missing ones drawn given what is observed, for multiple imputation.
 
         Joint within a vertex, independent across vertices: a joint over several vertices is not defined.
+
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        n: number of draws.
+        generator: where randomness comes from; None is torch's own.
         """
         check_draws(n)
         self._tell_objective()
@@ -205,9 +219,15 @@ class Questions:
         """[n, N, d] whole attribute sets: n chains in which vertex after vertex is drawn given all others.
 
         Not an exact sampler: the model is a family of conditionals, one for each vertex, which need not belong to one
-        joint distribution; the chains' limit may depend on the order of the vertices. `entries`: "all" draws everything
-        anew (of the given `vertices`), "missing" only what is missing. Every sweep costs a pass for each group of
-        vertices that do not hear each other: in small dense graphs, a pass a vertex.
+        joint distribution; the chains' limit may depend on the order of the vertices. Every sweep costs a pass for each
+        group of vertices that do not depend on each other: in small dense graphs, one pass per vertex.
+
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        n: number of chains.
+        sweeps: how often each chain visits all vertices.
+        entries: "all" draws every entry anew, "missing" only missing ones.
+        vertices: numbers of some vertices of one graph to draw; None draws all.
+        generator: where randomness comes from; None is torch's own.
         """
         check_draws(n)
         check_integer("sweeps", sweeps, 0)
@@ -231,7 +251,10 @@ class Questions:
     def score_entries(self, graphs: Graphs, vertices: Vertices = None) -> Tensor | list[Tensor]:
         """[N, d] log P(entry | the vertex's other observed entries, all other vertices); NaN where it is missing.
 
-        What each attribute contributes: the lowest one is what is strange about a vertex.
+        The lowest one is what is strange about a vertex.
+
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        vertices: numbers of some vertices of one graph; None asks for all.
         """
         return self._ask(graphs, lambda batch, numbers: score_entries(self.answering, batch, numbers), vertices)
 
@@ -246,7 +269,11 @@ class Questions:
     ) -> Tensor | list[Tensor]:
         """[N] log-likelihood of every vertex per observed entry, given all other vertices; NaN where none is observed.
 
-        Comparable between vertices with different gaps. `leave_one_out=False` takes the paper's pseudo-likelihood.
+        Comparable between vertices with different gaps.
+
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        leave_one_out: whether a vertex is hidden in its own tree; False takes the paper's pseudo-likelihood.
+        vertices: numbers of some vertices of one graph; None asks for all.
         """
         return self._score_vertices(graphs, leave_one_out, vertices)
 
@@ -265,6 +292,9 @@ class Questions:
         """The log-likelihood of all vertices per observed entry: one number for a graph, [G] for a sequence of graphs.
 
         Comparable between graphs of different sizes and gaps; NaN where nothing is observed.
+
+        graphs: one graph, or a sequence of graphs.
+        leave_one_out: as in `score_vertices`.
         """
         found = self._ask(graphs, lambda batch, numbers: totals(self.answering, batch, numbers, leave_one_out))
         if isinstance(found, Tensor):
@@ -276,9 +306,12 @@ class Questions:
     @overload
     def rank_vertices(self, graphs: OneGraph, vertices: Vertices = None) -> Tensor: ...
     def rank_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Tensor | list[Tensor]:
-        """[N] how unusual: the share of the training data's vertices (a sample) with a higher `score_vertices`.
+        """[N] how unusual vertices are: the share of the training vertices (a sample) with a higher `score_vertices`.
 
         1 is stranger than all of them; about uniform on vertices like those of training.
+
+        graphs: one graph, or a sequence of graphs, which gives a list.
+        vertices: numbers of some vertices of one graph; None asks for all.
         """
         among = self._kept_scores("vertices")
         found = self._score_vertices(graphs, True, vertices)
@@ -289,14 +322,16 @@ class Questions:
     @overload
     def rank_graphs(self, graphs: OneGraph) -> float: ...
     def rank_graphs(self, graphs: Graphs) -> float | Tensor:
-        """How unusual: the share of the training data's graphs (a sample) with a higher `score_graphs`."""
+        """How unusual graphs are: the share of the training graphs (a sample) with a higher `score_graphs`."""
         ranks = rank(torch.as_tensor(self.score_graphs(graphs)), self._kept_scores("graphs"))
         return ranks.item() if is_single_graph(graphs) else ranks
 
     def keep_scores(self, graphs: Graphs, most_vertices: int = 1_000, seed: int = 0) -> Self:
-        """Take the scores of (a sample of) these graphs as what is usual; `fit` does it with the training graphs.
+        """Keep the scores of (a sample of) these graphs to rank others by; `fit` does it with the training graphs.
 
-        At most so many vertices are scored, and whole graphs with at most as many vertices in all.
+        graphs: one graph, or a sequence of graphs.
+        most_vertices: at most this many vertices are scored, and whole graphs with at most this many in all.
+        seed: fixes the sample.
         """
         check_integer("most_vertices", most_vertices, 1)
         self._require_fitted()
@@ -309,16 +344,16 @@ class Questions:
         self._require_fitted()
         scores: dict[str, list[float]] = getattr(self, "training_scores_", None) or {}
         if not scores.get(of):
-            raise InputError(f"there are no scores of {of} to rank by; call keep_scores with graphs that are usual")
+            raise InputError(f"there are no scores of {of} to rank by; call keep_scores with typical graphs")
         return scores[of]
 
-    # How a question is put.
+    # How a question is asked.
 
     @torch.no_grad()
     def _ask(
         self, graphs: Graphs, answer: Callable[[Batch, Tensor], Answer], vertices: Vertices = None
     ) -> Answer | list[Answer]:
-        """Answers about vertices, in chunks, one a graph."""
+        """Answers about vertices, in chunks, one per graph."""
         self._require_fitted()
         dataset = self._pack(graphs)
         self._check_magnitudes(dataset)
@@ -347,7 +382,7 @@ class Questions:
             check_magnitudes(hierarchy, dataset)
 
     def _truths(self, graphs: Graphs, truth: Any) -> list[Tensor]:
-        """Checked true entries [N, d], one tensor a graph."""
+        """Checked true entries [N, d], one tensor per graph."""
         sizes = self._pack(graphs).num_vertices_per_graph().tolist()
         truths = [truth] if is_single_graph(graphs) else list(truth)
         if len(truths) != len(sizes):
@@ -370,7 +405,7 @@ def _rows(by_graph: list[Tensor], batch: Batch) -> Tensor:
 
 
 def _kept(graphs: Any) -> Any:
-    """Graphs that can be gone through twice."""
+    """Graphs that can be iterated over twice."""
     return list(graphs) if isinstance(graphs, Iterator) else graphs
 
 

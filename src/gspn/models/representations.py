@@ -1,6 +1,6 @@
-"""What is known of a single model's states: posteriors, embeddings, how uncertain they are.
+"""Questions about a single model's states: posteriors, embeddings, how uncertain they are.
 
-Several models that answer as one have no states in common, so these are no questions to them.
+Several models that answer as one have no states in common, so these questions do not apply to them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Representations(Questions):
     @overload
     def posteriors(self, graphs: OneGraph) -> Tensor: ...
     def posteriors(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """[N, L, S, C] posterior of every sum unit of every level; a list for a sequence of graphs."""
+        """[N, L, S, C] posterior of every sum unit at every level; a list for a sequence of graphs."""
         return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors)
 
     @overload
@@ -33,7 +33,7 @@ class Representations(Questions):
     @overload
     def embed(self, graphs: OneGraph) -> Tensor: ...
     def embed(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """[N, L·S·C] the posteriors as one vector a vertex; a list for a sequence of graphs."""
+        """[N, L·S·C] the posteriors as one vector per vertex; a list for a sequence of graphs."""
         return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors.flatten(1))
 
     @overload

@@ -26,7 +26,7 @@ from gspn.random_streams import keyed_generator
 _log = logging.getLogger(__name__)
 
 SWEEPS = 10
-"""Over the gaps of graphs whose vertices hear each other."""
+"""Over the gaps of graphs whose vertices depend on each other."""
 
 _AGAIN = 4
 """How often other weights are drawn where EM diverges."""

@@ -1,6 +1,6 @@
 """Results too large for memory: log-likelihoods and embeddings of consecutive vertices in one shard after the other.
 
-A shard is one file (Parquet) or one file for each kind of result (npy). How results are computed stands in `bounded`.
+A shard is one file (Parquet) or one file for each kind of result (npy). How results are computed is in `bounded`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Shards:
-    """Results of all vertices of a stored graph in `folder`, `size` vertices a shard."""
+    """Results of all vertices of a stored graph in `folder`, `size` vertices per shard."""
 
     folder: Path
     num_vertices: int

@@ -1,7 +1,7 @@
 """A stack: several fitted models that answer as one, with constant weights.
 
-What is asked is put to every member and mixed (`hierarchy.stacked`). Which models are stacked, and with which weights,
-is chosen by whoever makes one; `circuits.mixing_weights` finds weights from held-out scores.
+Every member answers, and the answers are mixed (`hierarchy.stacked`). Which models are stacked, and with which weights,
+is up to the caller; `circuits.mixing_weights` finds weights from held-out scores.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ _OF_ONE_MODEL = {
 class Stack(WhatIfQuestions):
     """Several fitted models over the same schema that answer as one: P = Σ w P_m with constant weights w.
 
-    Everything that is asked of a `GSPN` about entries and vertices can be asked of a stack: `log_likelihood` is
+    A stack answers all questions about entries and vertices that a `GSPN` answers: `log_likelihood` is
     log Σ w P_m(x_v), a conditional is the mixture of the models' conditionals. The weights do not depend on what is
-    observed; only what becomes known inside an answer (`Joint.condition`) shifts them, by Bayes' rule. What is about a
-    model's states (`embed`, `posteriors`) is asked of the `models`, and they are what learns: a stack has no `fit`.
+    observed; only conditioning within an answer (`Joint.condition`) updates them, by Bayes' rule. Questions about
+    states (`embed`, `posteriors`) go to the `models`. A stack has no `fit`; its models do.
 
     The models may differ in anything but the schema and the atoms: levels, states, contexts, guards, edge types. One
-    that does not tell edge types apart takes graphs with types as without.
+    with a single edge type ignores the types of graphs.
 
     Parameters
     ----------
     models:
         Fitted models, `GSPN` or `SupervisedGSPN`. They are not copied.
     weights:
-        One number a model, at least 0; together 1. None weighs all alike.
+        One number per model, at least 0; together 1. None gives all the same weight.
     spread:
-        What the deviations of the models' continuous attributes were multiplied by when they had learned. It changes no
-        answer: whoever lets a model learn on by EM, which forgets it, multiplies anew.
+        The factor by which the deviations of the models' continuous attributes were multiplied after training. It
+        changes no answer; it has to be applied again after further EM, which loses it.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Stack(WhatIfQuestions):
 
     @property
     def answering(self) -> Stacked:
-        """What the functions of `gspn.queries` are put to."""
+        """What the functions of `gspn.queries` ask."""
         return Stacked(self._hierarchies, self.weights)
 
     def save(self, folder: str | Path) -> None:
@@ -147,7 +147,7 @@ def _checked_weights(weights: Any, models: int) -> tuple[float, ...]:
         return (1 / models,) * models
     given = weights.tolist() if hasattr(weights, "tolist") else weights
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InputError(f"weights must be one number a model, got {shorten(weights)}")
+        raise InputError(f"weights must be one number per model, got {shorten(weights)}")
     if len(given) != models:
         raise InputError(f"there are {models} models, but {len(given)} weights")
     for number, weight in enumerate(given):

@@ -25,17 +25,17 @@ from gspn.models.label_learning import LabelFit
 from gspn.targets import Target, all_binary, class_values, decode_predictions, target_schema
 
 Predicted = TypeVar("Predicted")
-"""Something with a row a graph, or a row a vertex"""
+"""Something with a row per graph, or a row per vertex"""
 
 
 class SupervisedGSPN(GSPN):
     """Graph-Induced Sum-Product Network that predicts targets of graphs, or of vertices.
 
-    Everything a GSPN can be asked about vertices can be asked here too; it is meaningful as far as `likelihood_weight`
-    made the vertices part of the training. That is why it is a `GSPN`: stacks, commands and features of graphs take
-    either. What it learns, and a readout on top of the hierarchy, are parts of its own.
+    It answers all questions about vertices that a GSPN answers; the answers are meaningful as far as
+    `likelihood_weight` made the vertices part of the training. That is why it is a `GSPN`: stacks, commands and
+    features of graphs accept either.
 
-    Arguments that are not listed here are as for `GSPN`; `objective` is the vertices'.
+    Arguments that are not listed here are as for `GSPN`; `objective` is that of the vertices.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class SupervisedGSPN(GSPN):
     pooling:
         "sum" or "mean" over the vertices of a graph.
     target_level:
-        "graph", or "vertex" for one prediction a vertex.
+        "graph", or "vertex" for one prediction per vertex.
     head:
         "circuit" (the paper's: a mixture over graph states), or "linear" (logits that are linear in the graph states'
         weights; categorical and binary targets only; for comparison).
@@ -54,16 +54,16 @@ class SupervisedGSPN(GSPN):
         The loss of a graph is −log P(targets | graph) plus this weight times the sum of its vertices' objective. Above
         0, graphs without labels take part in the training.
     labels:
-        What labels are, for targets of vertices. "targets": what is predicted, nothing else. "evidence": known
-        labels of other vertices say something of a vertex's label, its own never does. They are those that graphs carry
-        as `y`, NaN where unknown; see `predict`.
+        The role of labels, for targets of vertices. "targets": they are only predicted. "evidence": known labels of
+        other vertices are evidence for a vertex's label, its own never is. They are the `y` of the graphs, NaN where
+        unknown; see `predict`.
     hidden:
-        Of labels="evidence": units of the hidden layer that is tried beside plain regressions; 0 tries none.
+        With labels="evidence": units of the hidden layer that is tried beside plain regressions; 0 tries none.
     class_weight:
-        Of labels="evidence": None, or "balanced", by which rare classes count as much as common ones: for macro F1
-        rather than for probabilities.
+        With labels="evidence": None, or "balanced", which gives rare classes the same weight as common ones: for macro
+        F1 rather than for probabilities.
     monitor:
-        What chooses the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
+        The criterion for the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
     """
 
     supervised: Any
@@ -176,7 +176,7 @@ class SupervisedGSPN(GSPN):
 
     @property
     def readout(self) -> Readout | LabelReadout:
-        """The latter where labels are evidence."""
+        """A `LabelReadout` where labels are evidence."""
         found: Readout | LabelReadout = self.supervised.readout
         return found
 
@@ -187,20 +187,20 @@ class SupervisedGSPN(GSPN):
             return Labels(self.supervised, self.target, self.class_weight)
         return Targets(self.supervised, self.target)
 
-    # Predictions. Of several graphs: one row a graph, or a list where the targets are those of vertices. A type checker
-    # cannot know which; `| Any` spares people to say it.
+    # Predictions for several graphs: one row per graph, or a list where the targets are those of vertices. A type
+    # checker cannot know which; `| Any` saves users a cast.
 
     @overload
     def predict(self, graphs: SeveralGraphs) -> NDArray[Any] | Any: ...
     @overload
     def predict(self, graphs: OneGraph) -> NDArray[Any]: ...
     def predict(self, graphs: Graphs) -> NDArray[Any] | list[NDArray[Any]]:
-        """Category values of categorical and binary targets, means of the others; one row a graph.
-
-        With labels="evidence" the labels that the graphs carry as `y` are used for all vertices but their own; NaN, or
-        no `y` at all, where they are not known. A label that is to be predicted honestly must not stand there.
+        """Category values of categorical and binary targets, means of the others; one row per graph.
 
         [G] for one target, [G, T] for several. Targets of vertices: [N] for one graph, a list for a sequence.
+
+        graphs: one graph, or a sequence. With labels="evidence" their `y` is used for all vertices except its own; NaN,
+            or no `y` at all, where labels are unknown. It must not contain labels that are to be predicted honestly.
         """
         dataset, log_prior = self._read(graphs)
         return self._rows(graphs, dataset, decode_predictions(self.target, predictions(self.readout, log_prior)))
@@ -210,7 +210,7 @@ class SupervisedGSPN(GSPN):
     @overload
     def predict_proba(self, graphs: OneGraph) -> FloatArray: ...
     def predict_proba(self, graphs: Graphs) -> FloatArray | list[FloatArray]:
-        """[G, K] probabilities by class; of several binary targets [G, T], each the probability of True."""
+        """[G, K] probabilities by class; for several binary targets [G, T], each the probability of True."""
         if not isinstance(self.target, Binary | Categorical) and not all_binary(self.target):
             raise InputError("predict_proba is for a categorical or binary target, or several binary; try predictive")
         dataset, log_prior = self._read(graphs)
@@ -225,7 +225,7 @@ class SupervisedGSPN(GSPN):
     def predictive(
         self, graphs: Graphs
     ) -> Distribution | list[Distribution] | dict[str, Distribution] | dict[str, Distribution | list[Distribution]]:
-        """The distribution of the target of every graph, to be asked for mean, interval, log_prob and more.
+        """The distribution of every graph's target, with `mean`, `interval`, `log_prob` and more.
 
         Several targets give a mapping by name: the marginals; `log_prob` of the model has their joint.
         """
@@ -239,14 +239,22 @@ class SupervisedGSPN(GSPN):
     @overload
     def log_prob(self, graphs: OneGraph, y: Any = None) -> Tensor: ...
     def log_prob(self, graphs: Graphs, y: Any = None) -> Tensor | list[Tensor]:
-        """[G] log P(observed targets | graph) of `y` or of the graphs' own labels; 0 where none is observed."""
+        """[G] log P(observed targets | graph); 0 where none is observed.
+
+        graphs: one graph, or a sequence.
+        y: the labels; None takes those of the graphs.
+        """
         dataset, log_prior = self._read(graphs)
         labels = self.goal.labels(dataset, y)
         check_reach(self.readout, labels)
         return self._rows(graphs, dataset, log_prob(self.readout, log_prior, labels))
 
     def score(self, graphs: Graphs, y: Any = None) -> float:
-        """Accuracy, R² or (several binary targets) mean average precision on the rows that have labels."""
+        """Accuracy, R² or (several binary targets) mean average precision on the rows that have labels.
+
+        graphs: one graph, or a sequence.
+        y: the labels; None takes those of the graphs.
+        """
         dataset, log_prior = self._read(graphs)
         return score_of(self.readout, self.target, log_prior, self.goal.labels(dataset, y))
 
@@ -258,7 +266,7 @@ class SupervisedGSPN(GSPN):
         return super().collate(dataset)
 
     def _read(self, graphs: Graphs) -> tuple[GraphDataset, Tensor]:
-        """Graphs as they are asked, and what the readout's answers depend on."""
+        """The graphs as the goal prepares them, and what the readout's answers depend on."""
         self._require_fitted()
         dataset, goal = self._pack(graphs), self.goal
         check_magnitudes(self.hierarchy, dataset)
@@ -266,7 +274,7 @@ class SupervisedGSPN(GSPN):
         return dataset, goal.log_prior(dataset)
 
     def _rows(self, graphs: Graphs, dataset: GraphDataset, rows: Predicted) -> Predicted | list[Predicted]:
-        """One row a graph as they are; one row a vertex by graph, for a sequence of graphs."""
+        """One row per graph as they are; one row per vertex by graph, for a sequence of graphs."""
         if self.target_level == "graph" or is_single_graph(graphs):
             return rows
         ends = dataset.num_vertices_per_graph().cumsum(0).tolist()
@@ -275,7 +283,7 @@ class SupervisedGSPN(GSPN):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The target's values by code, the order of `predict_proba`; scikit-learn's scorers take them for sorted."""
+        """The target's values by code, the order of `predict_proba`; scikit-learn's scorers assume sorted ones."""
         if not isinstance(self.target, Binary | Categorical):
             raise AttributeError("only a single categorical or binary target has classes")
         return class_values(self.target)
@@ -302,7 +310,7 @@ class SupervisedGSPN(GSPN):
         return super().get_parameters() | {"readout": self.readout.export()}
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> Self:
-        """Set all parameters from the form that `get_parameters` gives; nothing is set if anything is wrong."""
+        """Set all parameters from what `get_parameters` returns; nothing is set if anything is wrong."""
         given = dict(as_mapping("parameters", parameters))
         if "readout" not in given:
             raise InputError("parameters of a supervised model need a 'readout'")

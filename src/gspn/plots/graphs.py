@@ -31,7 +31,7 @@ def draw_graph(
     limit: float | None = None,
     size: tuple[int, int] = SIZE,
 ) -> str:
-    """One graph with a value a vertex, as SVG text; everything is as for `draw_graphs`."""
+    """One graph with a value per vertex, as SVG text; everything is as for `draw_graphs`."""
     return draw_graphs(
         [graph],
         [values],
@@ -61,7 +61,7 @@ def draw_graphs(
 
     An edge whose opposite is there, too, is a line, any other one an arrow; parallel edges are drawn once.
 
-    values: one number a vertex for each graph; NaN is drawn without colour.
+    values: one number per vertex for each graph; NaN is drawn without colour.
     label: what the numbers are, with their unit; it stands in the legend.
     labels: what is written on the vertices, if there is room.
     positions: [N, 2] where the vertices stand, y upwards; by default `vertex_positions` of the first graph.

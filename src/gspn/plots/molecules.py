@@ -36,7 +36,7 @@ def draw_molecule(
     schema: Schema | None = None,
     size: tuple[int, int] = SIZE,
 ) -> str:
-    """One molecule with a value an atom, as SVG text; everything is as for `draw_molecules`."""
+    """One molecule with a value per atom, as SVG text; everything is as for `draw_molecules`."""
     return draw_molecules(
         [molecule], [values], label=label, titles=[title], centre=centre, limit=limit, schema=schema, size=size
     )
@@ -58,7 +58,7 @@ def draw_molecules(
 
     molecules: SMILES, RDKit molecules, or graphs as `from_smiles` makes them; then `schema` says what their columns are
         (that of `from_smiles` if not given). An atom whose element is missing is drawn as "?".
-    values: one number an atom for each molecule, in the order of its atoms; NaN is drawn without colour.
+    values: one number per atom for each molecule, in the order of its atoms; NaN is drawn without colour.
     label: what the numbers are, with their unit; it stands in the legend.
     same_positions: atom i stands in the same place in all drawings, that of the first molecule, as for a molecule
         before and after an edit. False lays each molecule out for itself.

@@ -1,7 +1,7 @@
 """How much there is still to do while models are chosen, and how long it takes: for bars and pages, not for choices.
 
-What one model takes depends on what it hears of its neighbours more than on anything else, and on the data; so the time
-of those to come is estimated from those of the same kind that have learned already.
+The time of a model depends mostly on what it uses of its neighbours, and on the data; so the time of those to come is
+estimated from those of the same kind that have learned already.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Work:
     """One model's learning."""
 
     kind: str
-    """What it hears: times of the same kind are compared"""
+    """What it uses of neighbours: times of the same kind are compared"""
     amount: float
 
     @classmethod
@@ -64,7 +64,7 @@ class Stopwatch:
         return max(0.0, left - (0.0 if self._now is None else time.monotonic() - self._now[1]))
 
     def _rate(self, kind: str) -> float:
-        """Seconds a unit of such work."""
+        """Seconds per unit of such work."""
         if kind in self._done:
             return self._took[kind] / self._done[kind]
         expected = sum(amount * _AT_FIRST[other] for other, amount in self._done.items())

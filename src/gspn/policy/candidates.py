@@ -42,7 +42,7 @@ _STEPS, _EPOCHS, _VISITS = 400, 20, 4_000_000
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings of a model, and how it is called in what people read."""
+    """Settings of a model, and its name in messages."""
 
     num_states: int
     covariance: str
@@ -85,7 +85,7 @@ class Candidate:
 
     @property
     def descends(self) -> bool:
-        """Whether it learns by gradient descent: levels above the second, where vertices hear their own echo."""
+        """Whether it learns by gradient descent: with levels above the second, where vertices see their own values."""
         return self.edges != "no edges" and self.levels > 2
 
     def learning(self, dataset: GraphDataset, on: bool = False) -> dict[str, Any]:
@@ -124,7 +124,7 @@ _STATES: Mapping[str, Mapping[str, Sequence[int]]] = {
 _DISCRETE_STATES = {"quick": (1, 6, 20), "normal": (1, 4, 8, 16, 30), "thorough": (1, 2, 4, 6, 8, 12, 16, 24, 40)}
 """Where there is nothing to covary"""
 _FEWER = {"quick": (1,), "normal": (1, 4), "thorough": (1, 2, 4, 8)}
-"""States of models that hear their neighbours, beside as many as the best without edges has."""
+"""States of models with edges, beside as many as the best without edges has."""
 _CONTEXTS = {
     "quick": ("states", "neighbours"),
     "normal": ("states", "neighbours", "two_hops"),
@@ -137,7 +137,7 @@ _MOST_CURVATURE = 20_000_000
 _LEVELS: Mapping[str, Sequence[int]] = {"quick": (), "normal": (), "thorough": (3, 4, 5)}
 """Of models that learn by gradient descent: much time, and on the sets for choosing they rarely won."""
 _FEWEST_DESCENDING = 12
-"""Their states: what is beyond the neighbours is told by states alone."""
+"""Their states, by which alone anything beyond the neighbours is known."""
 SEEDS = {"quick": 1, "normal": 2, "thorough": 5}
 """Starting points of what has won."""
 MOST = {"quick": 3, "normal": 5, "thorough": 5}
@@ -158,12 +158,12 @@ def without_edges(dataset: GraphDataset, effort: Effort, seed: int) -> list[Cand
 
 
 def by_columns(dataset: GraphDataset, seed: int) -> Candidate:
-    """Every column by itself: one state learns nothing else."""
+    """Independent columns: one state learns nothing else."""
     return Candidate(1, "diagonal", seed=seed, leaves=_families_of_counts(dataset), atoms=_atoms(dataset))
 
 
 def _families_of_counts(dataset: GraphDataset) -> tuple[tuple[str, str], ...]:
-    """Tables where there are small counts alone: of these a negative binomial cannot be sure."""
+    """Tables where all counts are small: a negative binomial cannot be certain of these."""
     largest = dataset.entries().nan_to_num(0.0).amax(0).tolist()
     return tuple(
         (one.name, "count_table" if most < TABULATED else "negative_binomial")
@@ -177,7 +177,7 @@ def _rows_a_state(number: int) -> int:
 
 
 def _atoms(dataset: GraphDataset) -> tuple[tuple[str, tuple[float, ...]], ...]:
-    """Of the continuous columns, those that hold much: an entry at an atom says nothing of the linear kind any more."""
+    """The atoms of continuous columns that hold many entries: an entry at an atom no longer enters linearly."""
     entries, chosen = dataset.entries(), []
     for column, (attribute, values) in enumerate(zip(dataset.schema, find_atoms(entries), strict=True)):
         known = entries[:, column][~entries[:, column].isnan()]
@@ -196,17 +196,17 @@ def with_weaker_priors(best: Sequence[Candidate], effort: Effort) -> list[Candid
 
 
 def with_edges(best: Sequence[Candidate], effort: Effort, rows: int = 0) -> list[Candidate]:
-    """The second stage: the best mixtures, told of their neighbours; the very best also with fewer states.
+    """The second stage: the best mixtures, with edges; the very best also with fewer states.
 
-    What hears its neighbours' states alone has many states' worth to hear, and is cheap where nothing covaries: there
-    the very best is also tried with twice as many, if there are `rows` enough.
+    Models that use only their neighbours' states gain from many states, and are cheap where nothing covaries: there the
+    very best is also tried with twice as many, if there are enough `rows`.
     """
     found = []
     for place, one in enumerate(best):
         for edges in _CONTEXTS[effort]:
             most = one.num_states if edges == "states" else min(one.num_states, _MOST_REGRESSING[effort])
             fewer = _FEWER[effort] if place == 0 else ()
-            # A single state tells nothing of itself.
+            # A single state carries no information.
             sizes = {size for size in (most, *fewer) if size <= most} - ({1} if edges == "states" else set())
             many = 2 * one.num_states
             if place == 0 and edges == "states" and one.covariance == "diagonal" and many * _ROWS_OF_MANY <= rows:
@@ -224,7 +224,7 @@ def can_be_held(candidate: Candidate, schema: Schema) -> bool:
 
 
 def with_more_levels(best: Candidate, dataset: GraphDataset, effort: Effort) -> list[Candidate]:
-    """What hears further than its neighbours, for discrete columns: where one would regress, it gained nothing."""
+    """Models that see beyond their neighbours, for discrete columns: with regression they gained nothing."""
     discrete = sum(not isinstance(one, Continuous) for one in dataset.schema)
     if 2 * discrete <= len(dataset.schema):
         return []

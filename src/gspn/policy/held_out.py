@@ -24,7 +24,7 @@ class HeldOutEntries:
     """A judge by entries that training does not see, for where there are no graphs to spare, above all one graph.
 
     A share of the observed entries is missing in `training`; the judge asks a model for them, and gives their loss in
-    nats an entry. Without it a model of a small graph learns the graph by heart, and is far too sure of what it fills
+    nats per entry. Without it a model of a small graph learns the graph by heart, and is far too sure of what it fills
     in.
     """
 

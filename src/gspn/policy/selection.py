@@ -101,7 +101,7 @@ class Selection:
     held_out: int
     """How many entries have judged"""
     spread: float = 1.0
-    """What deviations of continuous attributes were multiplied by: models are too sure, or not sure enough"""
+    """What deviations of continuous attributes were multiplied by, as models are too certain or not certain enough"""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Step:
 
 
 Notice = Callable[[Step], None]
-"""Told before every model that learns."""
+"""Called before every model that learns."""
 
 
 def select(
@@ -142,14 +142,15 @@ def select(
     if not folds:
         return _unjudged(dataset, effort, seed)
     contest = Contest(part, folds, notice, whole=dataset, seconds=seconds)
-    mixtures, most, hears = without_edges(part, effort, seed), MOST[effort], bool(dataset.num_edges_per_graph().sum())
+    mixtures, most = without_edges(part, effort, seed), MOST[effort]
+    has_edges = bool(dataset.num_edges_per_graph().sum())
     places, rows, first = 1 if effort == "quick" else 2, len(part.entries()), mixtures[-most:]
-    hearing = with_edges(first[-places:], effort, rows) if hears else []
+    second = with_edges(first[-places:], effort, rows) if has_edges else []
     weaker = with_weaker_priors(first[-1:], effort)
-    contest.enter(mixtures, [*weaker, *hearing, *started_anew(first, effort)], first)
+    contest.enter(mixtures, [*weaker, *second, *started_anew(first, effort)], first)
     chosen = contest.chosen(most)
-    contest.enter(with_weaker_priors(contest.best(1), effort), [*hearing, *started_anew(chosen, effort)], chosen)
-    if hears:
+    contest.enter(with_weaker_priors(contest.best(1), effort), [*second, *started_anew(chosen, effort)], chosen)
+    if has_edges:
         chosen = contest.chosen(most)
         later = [deep for one in chosen[:1] for deep in with_more_levels(one, part, effort)]
         later += started_anew(chosen, effort)
@@ -166,7 +167,7 @@ def select(
 
 
 def _part_to_try_on(dataset: GraphDataset, most_rows: int, seed: int) -> GraphDataset:
-    """A region of the dataset that knows something of every attribute."""
+    """A region of the dataset with observed entries of every attribute."""
     while True:
         part = sample_region(dataset, most_rows, seed)
         if part is dataset or bool(((~part.entries().isnan()).sum(0) >= _FEWEST_VALUES).all()):

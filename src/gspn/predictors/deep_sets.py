@@ -36,9 +36,9 @@ _SECONDS_BETWEEN = 1.0
 class DeepSets(BaseEstimator):
     """A network on sets of vertex embeddings: vertex layer, pooling, graph layer, output.
 
-    It takes what `GSPN.embed` gives for a list of graphs: one [N, D] tensor (or numpy array) a graph. It computes in
-    float32, or in float64 if the training embeddings are float64. Every column of the embeddings is standardised by its
-    mean and deviation over all training vertices.
+    It takes the output of `GSPN.embed` for a list of graphs: one [N, D] tensor (or numpy array) per graph. It computes
+    in float32, or in float64 if the training embeddings are float64. Every column of the embeddings is standardised by
+    its mean and deviation over all training vertices.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class DeepSets(BaseEstimator):
     weight_decay:
         Weight decay of Adam.
     patience:
-        With validation graphs, training ends when `monitor` has not improved for so many epochs, and the best weights
+        With validation graphs, training ends when `monitor` has not improved for this many epochs, and the best weights
         are kept.
     monitor:
         "loss" is the validation loss, "score" the score (equal scores: the lower loss).
@@ -71,13 +71,13 @@ class DeepSets(BaseEstimator):
     Attributes
     ----------
     history_:
-        One dict an epoch: epoch, train, and with validation graphs validation and score; seconds. Of several binary
-        targets the score (mean average precision) is only there where it is monitored: it takes longer than training.
+        One dict per epoch: epoch, train, and with validation graphs validation and score; seconds. For several binary
+        targets the score (mean average precision) is included only if monitored: it takes longer than training.
     weights_:
         The learned tensors by name, and with them `input.mean` and `input.deviation` of the training embeddings.
     classes_:
         The values of a single categorical or binary target, by code, which is the order of `predict_proba`.
-        Scikit-learn's own metrics of probabilities take categories for sorted.
+        Scikit-learn's own metrics of probabilities assume sorted categories.
     n_features_in_:
         Number of columns D of the embeddings.
     """
@@ -120,7 +120,7 @@ class DeepSets(BaseEstimator):
         check_integer("seed", self.seed, 0, 2**63 - 1)
 
     def set_params(self, **params: Any) -> Self:
-        """Set constructor arguments; what was learned with others is gone afterwards."""
+        """Set constructor arguments by name; the estimator is unfitted afterwards."""
         if not params:
             return self
         before = self.get_params(deep=False)
@@ -147,11 +147,16 @@ class DeepSets(BaseEstimator):
         progress: bool = True,
         order_seed: int = 0,
     ) -> Self:
-        """Train on one [N, D] matrix and one label (or row of labels) a graph; `validation` is such a pair.
+        """Train on one [N, D] matrix and one label (or row of labels) per graph.
 
-        Labels come as `gspn.targets.encode_labels` takes them: a tensor holds codes or values, anything else values as
-        they are called. Starts afresh unless `checkpoint` (a file) holds this very run, which it continues; larger
-        `epochs` go on. Ctrl-C after some epochs leaves the best weights so far in the estimator.
+        Ctrl-C after some epochs leaves the best weights so far in the estimator.
+
+        embeddings: one [N, D] matrix per graph.
+        y: labels; a tensor holds codes or values, anything else the values themselves.
+        validation: a pair (embeddings, y), which chooses the best epoch and ends the training early.
+        checkpoint: a file from which this very run continues, also with larger `epochs`; otherwise it starts afresh.
+        progress: whether a progress bar is shown.
+        order_seed: fixes the order of the graphs.
         """
         fitting = _Fitting([self], embeddings, y, validation, order_seed)
         (head,), (settings,), done = fitting.heads(), fitting.settings(), Progress()
@@ -180,10 +185,13 @@ class DeepSets(BaseEstimator):
     ) -> list[DeepSets]:
         """Train many heads in one pass over the data; each ends as if it were trained alone, only sooner.
 
-        A configuration is a mapping of constructor arguments, to which `shared` adds those that are the same for all,
-        or a DeepSets, which is fitted where it is. All must agree in target and batch_size. A head whose loss becomes
-        non-finite stops with its best weights so far, or as it was if there are none, and a warning is logged.
-        `seconds` in the histories are those of all heads together.
+        A head whose loss becomes non-finite stops with its best weights so far, or as it was if there are none, and a
+        warning is logged. `seconds` in the histories are those of all heads together. Returns the heads in order.
+
+        configurations: for each head a mapping of constructor arguments, or a DeepSets, which is fitted in place. All
+            must agree in target and batch_size.
+        embeddings, y, validation, progress, order_seed: as in `fit`.
+        shared: constructor arguments that are the same for all heads.
         """
         heads = _heads(cls, configurations, shared)
         fitting = _Fitting(heads, embeddings, y, validation, order_seed)
@@ -220,13 +228,13 @@ class DeepSets(BaseEstimator):
         return outputs.probabilities(self.outputs(embeddings))
 
     def score(self, embeddings: Embeddings, y: Any) -> float:
-        """Accuracy, R² or mean average precision, as `gspn.scores.score` has it; rows without label are left out."""
+        """Accuracy, R² or mean average precision (`gspn.scores.score`); rows without a label are left out."""
         outputs = self._learned()
         found = self.outputs(embeddings)
         return outputs.score(found, encode_labels(outputs.target, y, len(found)))
 
     def outputs(self, embeddings: Embeddings) -> FloatArray:
-        """[G, O] what the head computes; `outputs_` says what it means."""
+        """[G, O] the head's outputs, whose meaning is in `outputs_`."""
         self._learned()
         mean, deviation, weights = split_inputs(self.weights_)
         rows = read_embeddings(embeddings, width=len(mean), dtype=mean.dtype)
@@ -240,14 +248,14 @@ class DeepSets(BaseEstimator):
         return self.outputs_
 
     def _keep(self, weights: Weights, pooling: str, outputs: Outputs, history: list[dict[str, Any]]) -> None:
-        """Take over what has been learned."""
+        """Take over the learned weights."""
         self.weights_, self.pooling_, self.outputs_, self.history_ = weights, pooling, outputs, history
         self.n_features_in_ = len(weights["input.mean"])
         self.__dict__.pop("classes_", None)
         if isinstance(outputs.target, Categorical | Binary):
             self.classes_ = class_values(outputs.target)
 
-    # Manners of scikit-learn.
+    # Conventions of scikit-learn.
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")

@@ -151,7 +151,7 @@ def _refuse_non_finite(rows: PackedEmbeddings, name: str) -> None:
         graph = int(torch.searchsorted(rows.ptr, row, right=True)) - 1
         raise InputError(
             f"{name}, graph {graph}, vertex {row - int(rows.ptr[graph])}, column {column}: "
-            f"{float(rows.values[row, column])} is no finite number"
+            f"{float(rows.values[row, column])} is not a finite number"
         )
 
 

@@ -3,7 +3,7 @@
 A GSPN is a family of conditionals, one for each vertex, and not one joint distribution that all of them belong to. So
 this is what the literature on such families calls an (ordered) pseudo-Gibbs sampler: it has a limit, which may depend
 on the order of the vertices, and there is no joint whose exact sampler it would be. With one level, or where no vertex
-hears another, the conditionals are independent and every draw is exact.
+depends on another, the conditionals are independent and every draw is exact.
 """
 
 from __future__ import annotations

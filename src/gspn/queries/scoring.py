@@ -1,7 +1,7 @@
 """Scores that can be compared between vertices and graphs: log-likelihoods per observed entry, and where they rank.
 
-Everything leaves the vertex, or the entry, out of its own evidence; the pseudo-likelihood, which hears a vertex's own
-echo, makes strange vertices look usual.
+Everything leaves the vertex, or the entry, out of its own evidence; the pseudo-likelihood, in which a vertex sees its
+own value through its neighbours, makes strange vertices look usual.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class WhatIf:
     before: Tensor
     """[N]"""
     after: Tensor
-    """[N]; exactly `before` at vertices that do not hear the change"""
+    """[N]; exactly `before` at vertices that do not depend on the change"""
     derived: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """Values that follow from what was changed, by vertex and attribute; None for what became unknown"""
     problem: str | None = None
@@ -91,28 +91,29 @@ def what_if(
     # The reach of a change is the same in both versions: a path that ends in common edges starts at a rewired vertex.
     if model.reads_out_degree:
         changed = before.out_degree != after.out_degree
-        heard_by = [side.target.long()[changed[side.source.long()]] for side in (before, after)]
-        rewired = torch.cat([rewired, *heard_by])
-    affected = _hearing(after, revalued, rewired, model.reach)
+        receivers = [side.target.long()[changed[side.source.long()]] for side in (before, after)]
+        rewired = torch.cat([rewired, *receivers])
+    affected = _affected(after, revalued, rewired, model.reach)
     new = old.clone()
     new[affected] = _roots(model, after, affected, leave_one_out).having(scored[1][affected]).log_value()
     return WhatIf(old.to(model.dtype), new.to(model.dtype))
 
 
-def _hearing(batch: Batch, revalued: Tensor, rewired: Tensor, reach: int) -> Tensor:
+def _affected(batch: Batch, revalued: Tensor, rewired: Tensor, reach: int) -> Tensor:
     """Vertices whose tree has another value in it or another edge, in ascending order.
 
-    A vertex's value counts from level 0 on and is heard `reach` steps far. Its incoming edges count from level 1 on,
-    where its own receivers see them as well if leaves see two hops: in both cases one step less far than a value.
+    A vertex's value counts from level 0 on and has an effect up to `reach` steps away. Its incoming edges count from
+    level 1 on, where its own receivers see them as well if leaves see two hops: in both cases one step less than a
+    value.
     """
     source, target = batch.source.long(), batch.target.long()
-    heard = torch.zeros(batch.num_vertices, dtype=torch.bool)
-    heard[revalued] = True
+    reached = torch.zeros(batch.num_vertices, dtype=torch.bool)
+    reached[revalued] = True
     for step in range(reach):
-        heard[target[heard[source]]] = True
+        reached[target[reached[source]]] = True
         if step == 0:
-            heard[rewired] = True
-    return heard.nonzero().squeeze(1)
+            reached[rewired] = True
+    return reached.nonzero().squeeze(1)
 
 
 @torch.no_grad()

@@ -154,7 +154,7 @@ class AggregationSuite(Suite):
         data = Data(x=torch.zeros(4, 4), edge_index=torch.tensor([[0, 3], [1, 2]]), edge_type=torch.tensor([0, 1]))
         one, another = self._received([data]).prior, self._received([data], lambda h: _turned(h, 3)).prior
         torch.testing.assert_close(one[:2], another[:2], rtol=0, atol=0)
-        assert not torch.allclose(one[2], another[2], rtol=1e-6, atol=1e-9), "a message is not heard"
+        assert not torch.allclose(one[2], another[2], rtol=1e-6, atol=1e-9), "a message has no effect"
 
     def test_gradients_are_derivatives(self) -> None:
         model, graphs = self.case.model(), self._graphs(4)[:2]

@@ -3,7 +3,7 @@
 For one root vertex the oracle grows the whole computational tree node by node, walks it from level 0 to the root and
 enumerates, at every node, all induced trees of the template. The library is compared with it; the two share no code.
 Leaves and aggregations that it does not know are brought by whoever asks, as plain functions of plain numbers. Leaves
-that it knows stand in `oracle_leaves`, one node with its template in `oracle_template`; what nodes hear where leaves
+that it has are in `oracle_leaves`, one node with its template in `oracle_template`; what nodes receive where leaves
 regress on neighbours, in `oracle_contexts`.
 
 What does not belong here: anything of the library, vectorisation over vertices, reuse of equal subtrees, derivatives
@@ -24,7 +24,7 @@ import numpy as np
 from gspn.testing import oracle_contexts
 from gspn.testing.oracle_atoms import log_guard
 from gspn.testing.oracle_contexts import Regression
-from gspn.testing.oracle_leaves import Array, Heard, log, log_density, log_sum_exp
+from gspn.testing.oracle_leaves import Array, NodeContext, log, log_density, log_sum_exp
 from gspn.testing.oracle_template import (
     Context,
     Density,
@@ -52,7 +52,6 @@ __all__ = [
     "Entry",
     "Expectation",
     "Graph",
-    "Heard",
     "Hidden",
     "Induced",
     "Leaves",
@@ -60,6 +59,7 @@ __all__ = [
     "Mix",
     "Model",
     "Node",
+    "NodeContext",
     "ReadoutParameters",
     "Received",
     "Regression",
@@ -118,7 +118,7 @@ class Result:
 class ReadoutParameters:
     """What stands on top of a model with targets, in the user's units; G graph states.
 
-    `leaves` are those of a `Model`, one row a graph state: arrays [G, ...].
+    `leaves` are those of a `Model`, one row per graph state: arrays [G, ...].
     """
 
     kinds: dict[str, str]  # target -> kind, in column order
@@ -136,7 +136,7 @@ class Node:
     edge_type: int | None  # of the edge to the parent; None at the root
     children: list[Node]
     sender_out_degree: int = 0  # of its vertex
-    further: list[list[Node]] = field(default_factory=list)  # for each child the senders it hears, without this vertex
+    further: list[list[Node]] = field(default_factory=list)  # for each child its senders, without this vertex
     context: Context = None
     told: list[float] = field(default_factory=list)  # what it expects of its entries, attribute after attribute
     uncertainty: Array | None = None  # the covariance of what it tells
@@ -212,7 +212,7 @@ def answers(
 
 
 def log_likelihood(model: Model, graph: Graph, v: int) -> float:
-    """v's term of the pseudo-likelihood: nothing is hidden, so v may hear its own echo."""
+    """v's term of the pseudo-likelihood: nothing is hidden, so v may see its own value."""
     return root(model, graph, v).log_likelihood
 
 
@@ -345,7 +345,7 @@ def received(model: Model, node: Node) -> Context:
     """The context: what the children expect, weighted; with a regression, relative to what is usual."""
     children, regression = node.children, model.regression
     if not children:
-        return None if regression is None or node.level == 0 else regression.unheard(node.level)
+        return None if regression is None or node.level == 0 else regression.nothing(node.level)
     if not model.tells:
         return None
     weights = [1 / len(children)] * len(children) if model.weigh is None else model.weigh(messages(node))
@@ -358,7 +358,7 @@ def received(model: Model, node: Node) -> Context:
         covariances = [child.uncertainty for child in children if child.uncertainty is not None]
         assert len(covariances) == len(children), "nobody has said how uncertain what is told is"
         uncertainty = oracle_contexts.uncertainty([child.vertex for child in children], covariances, weights)
-    return regression.heard(node.level, near, far, uncertainty)
+    return regression.received(node.level, near, far, uncertainty)
 
 
 def messages(node: Node) -> list[Message]:

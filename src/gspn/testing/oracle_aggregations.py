@@ -43,13 +43,13 @@ def product(own: Array, beta: Array, lowest: Array | None = None) -> Mix:
         for j, states in enumerate(b):
             exponents = np.zeros(len(states))
             for i in range(len(states)):
-                said = []
+                sent = []
                 for message in messages:
                     column = theta[kind(message, theta), j][:, i]
-                    heard = math.fsum(p * h for p, h in zip(column, message.posterior[j], strict=True))
+                    received = math.fsum(p * h for p, h in zip(column, message.posterior[j], strict=True))
                     usual = math.fsum(p * h for p, h in zip(column, below[j], strict=True))
-                    said.append(math.log(heard) - math.log(usual))
-                exponents[i] = math.log(states[i]) + weight * math.fsum(said)
+                    sent.append(math.log(received) - math.log(usual))
+                exponents[i] = math.log(states[i]) + weight * math.fsum(sent)
             relative = np.exp(exponents - exponents.max())
             prior[j] = relative / relative.sum()
         return np.asarray(prior, dtype=np.float64)

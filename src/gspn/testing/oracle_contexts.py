@@ -1,4 +1,4 @@
-"""What the oracle's nodes hear where leaves regress on neighbours: sums over edges, written out for one node.
+"""What the oracle's nodes receive where leaves regress on neighbours: sums over edges, written out for one node.
 
 Vectors and matrices of the senders come in, what the receiver makes of them goes out. Trees, templates and leaves do
 not belong here, nor does anything of the library.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gspn.testing.oracle_leaves import Array, Heard
+from gspn.testing.oracle_leaves import Array, NodeContext
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,20 @@ class Regression:
         assert all(a.dtype == np.float64 for a in (self.mean, self.covariance, self.edge_shares))
         assert self.hops in (1, 2)
 
-    def heard(self, level: int, near: Array, far: Array | None, uncertainty: Array) -> Heard:
-        """At a node with children; `far` is None where there is nobody to be heard through them."""
+    def received(self, level: int, near: Array, far: Array | None, uncertainty: Array) -> NodeContext:
+        """At a node with children; `far` is None where nothing arrives through them."""
         usual = self.mean[level - 1]
         covariance = np.zeros((len(usual), len(usual)))
         covariance[: len(near), : len(near)] = self.variance * uncertainty
         if self.hops == 1:
-            return Heard(near - usual, covariance, True)
+            return NodeContext(near - usual, covariance, True)
         far = usual[len(near) :] if far is None else far
-        return Heard(np.concatenate([near, far]) - usual, covariance, True)
+        return NodeContext(np.concatenate([near, far]) - usual, covariance, True)
 
-    def unheard(self, level: int) -> Heard:
+    def nothing(self, level: int) -> NodeContext:
         """At a node without children: what is usual, as uncertain as it usually is."""
         usual = self.mean[level - 1]
-        return Heard(np.zeros_like(usual), self.variance * self.covariance[level - 1], False)
+        return NodeContext(np.zeros_like(usual), self.variance * self.covariance[level - 1], False)
 
 
 def priors_without_edges(prior: Array, transitions: Array, edge_shares: Array) -> list[Array]:

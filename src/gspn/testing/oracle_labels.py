@@ -70,9 +70,9 @@ def blocks(
             relative: Array = (told - usual[t]) / spread[t]
             return relative
 
-        heard = [one for u in into if u != v and (one := said(u)) is not None]
-        found["near labels"] += list(sum(heard, start=np.zeros(size)) / (len(heard) + 1.0))
-        counts.append(math.log(1 + len(heard)))
+        received = [one for u in into if u != v and (one := said(u)) is not None]
+        found["near labels"] += list(sum(received, start=np.zeros(size)) / (len(received) + 1.0))
+        counts.append(math.log(1 + len(received)))
         total, known = np.zeros(size), 0.0
         for others in through:
             for w in others:

@@ -1,7 +1,7 @@
 """The oracle's leaves: densities of one leaf, and what it expects of entries that are not known, in plain numbers.
 
-A leaf is given as its own parameters by name, in users' units, and may regress on what its node has heard. Which leaves
-there are, and what a node has heard, is the business of `oracle`; nothing of the library belongs here.
+A leaf is given as its own parameters by name, in users' units, and may regress on what its node has received. Which
+leaves there are, and what a node has received, belongs in `oracle`; nothing of the library belongs here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LARGEST_COUNT = 200_000
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What a node of a model that regresses on neighbours has heard from the level below."""
+class NodeContext:
+    """What a node of a model that regresses on neighbours has received from the level below."""
 
-    mean: Array  # [D] relative to what is usual; 0 where nothing was heard
+    mean: Array  # [D] relative to what is usual; 0 where nothing was received
     covariance: Array  # [D, D] how uncertain it is, as far as that is taken into account
     present: bool  # False: no edge arrives
 
@@ -41,32 +41,34 @@ class LeafExpectation:
 # ---- Densities
 
 
-def log_leaf(kinds: Sequence[str], leaf: Parameters, values: Sequence[float | None], heard: Heard | None) -> float:
+def log_leaf(
+    kinds: Sequence[str], leaf: Parameters, values: Sequence[float | None], received: NodeContext | None
+) -> float:
     """Log density of what is known of a leaf's attributes; None is not known, and marginalised."""
     if all(kind == "continuous" for kind in kinds):
-        mean, covariance = gaussian(leaf, heard)
+        mean, covariance = gaussian(leaf, received)
         known = [i for i, value in enumerate(values) if value is not None]
         return log_normal(np.array([values[i] for i in known], dtype=float), mean[known], block(covariance, known))
     (kind,), (value,) = kinds, values
-    return 0.0 if value is None else log_density(kind, rows(shifted(kind, leaf, heard)), 0, value)
+    return 0.0 if value is None else log_density(kind, rows(shifted(kind, leaf, received)), 0, value)
 
 
-def gaussian(leaf: Parameters, heard: Heard | None) -> tuple[Array, Array]:
-    """Mean [d] and covariance [d, d] of the attributes at a node that has heard this: Σ + B (κ V) Bᵀ."""
+def gaussian(leaf: Parameters, received: NodeContext | None) -> tuple[Array, Array]:
+    """Mean [d] and covariance [d, d] of the attributes at a node that has received this: Σ + B (κ V) Bᵀ."""
     mean = np.atleast_1d(np.asarray(leaf["mean"], dtype=np.float64))
     covariance = np.array([[leaf["std"] ** 2]]) if "std" in leaf else np.asarray(leaf["covariance"], dtype=np.float64)
-    if heard is None or "slope" not in leaf:
+    if received is None or "slope" not in leaf:
         return mean, covariance
     slope = leaf["slope"]
-    return mean + slope @ heard.mean, covariance + slope @ heard.covariance @ slope.T
+    return mean + slope @ received.mean, covariance + slope @ received.covariance @ slope.T
 
 
-def shifted(kind: str, leaf: Parameters, heard: Heard | None) -> dict[str, Any]:
-    """The parameters of a discrete leaf at a node that has heard this: logits and log-rates move along the slopes."""
+def shifted(kind: str, leaf: Parameters, received: NodeContext | None) -> dict[str, Any]:
+    """The parameters of a discrete leaf at a node that has received this: logits and log-rates follow the slopes."""
     moved = {key: value for key, value in leaf.items() if key != "slope"}
-    if heard is None or "slope" not in leaf:
+    if received is None or "slope" not in leaf:
         return moved
-    shift = leaf["slope"] @ heard.mean
+    shift = leaf["slope"] @ received.mean
     match kind:
         case "categorical" | "count_table":
             weights = leaf["probs"] * np.exp(shift - shift.max())
@@ -131,13 +133,13 @@ def told(
     leaf: Parameters,
     values: Sequence[float | None],
     units: Sequence[Units],
-    heard: Heard | None,
+    received: NodeContext | None,
 ) -> LeafExpectation:
     """Known entries as they are, others by their conditional expectation, with the covariance of what is not known."""
     if all(kind == "continuous" for kind in kinds):
-        return told_by_gaussian(leaf, values, units, heard)
+        return told_by_gaussian(leaf, values, units, received)
     (kind,), (value,) = kinds, values
-    own = shifted(kind, leaf, heard)
+    own = shifted(kind, leaf, received)
     match kind:
         case "categorical":
             probs = own["probs"]
@@ -164,10 +166,10 @@ def told(
 
 
 def told_by_gaussian(
-    leaf: Parameters, values: Sequence[float | None], units: Sequence[Units], heard: Heard | None
+    leaf: Parameters, values: Sequence[float | None], units: Sequence[Units], received: NodeContext | None
 ) -> LeafExpectation:
     """ξ and Cov(x | known x) of a joint Gaussian, in units: known entries are regressed on, by sub-blocks."""
-    mean, covariance = gaussian(leaf, heard)
+    mean, covariance = gaussian(leaf, received)
     known = [i for i, value in enumerate(values) if value is not None]
     unknown = [i for i, value in enumerate(values) if value is None]
     x = np.array([math.nan if value is None else value for value in values])

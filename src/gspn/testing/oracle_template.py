@@ -1,4 +1,4 @@
-"""The oracle's models, and one node of a tree: all induced trees of the template, given priors and what was heard.
+"""The oracle's models, and one node of a tree: all induced trees of the template, given priors and what was received.
 
 How nodes hang together, and what is asked of their root, is the business of `oracle`; nothing of the library belongs
 here.
@@ -16,14 +16,14 @@ import numpy as np
 
 from gspn.testing import oracle_atoms, oracle_leaves
 from gspn.testing.oracle_contexts import Regression
-from gspn.testing.oracle_leaves import Array, Heard, LeafExpectation, log, log_sum_exp
+from gspn.testing.oracle_leaves import Array, LeafExpectation, NodeContext, log, log_sum_exp
 
 Scope: TypeAlias = str | tuple[str, ...]  # an attribute, or several that have a leaf in common
 Unit: TypeAlias = tuple[Any, ...]  # ("sum", j, [children]) | ("product", [children]) | ("leaf", scope, m)
 Leaves: TypeAlias = Mapping[Any, Mapping[str, Array]]  # parameters by scope and name
 Entry: TypeAlias = tuple[float | None, str]  # the value, if there is one, and "observed", "missing" or "hidden"
 Received: TypeAlias = Sequence[float] | None  # what a node has received; None where nothing was
-Context: TypeAlias = Received | Heard
+Context: TypeAlias = Received | NodeContext
 
 Density: TypeAlias = Callable[[Mapping[str, Any], Sequence[float | None], Sequence[str], Received], float]
 """(parameters of one leaf, values of its scope, their codes, context) -> log density, unknown values summed out."""
@@ -64,9 +64,9 @@ class Model:
     the root has no parameters of its own: L - 1 rows. A scope of d continuous attributes may have a Gaussian in
     common: {"mean"} [.., M, d], {"covariance"} [.., M, d, d].
 
-    With a `regression` leaves have {"slope"} [.., M, P, D], too, for the D numbers that a node has heard: it
+    With a `regression` leaves have {"slope"} [.., M, P, D], too, for the D numbers that a node has received: it
     is added to the P = d means in users' units, to the P = K logits, to a logit, a log-rate or a log-mean (P = 1).
-    Level 0 has heard nothing.
+    Level 0 has received nothing.
 
     A continuous scope with `atoms` has {"atoms"} [.., M, K], too: their masses, attribute after attribute.
 
@@ -94,7 +94,7 @@ class Model:
         arrays = [self.prior, self.transitions, *(rows for leaf in self.leaves.values() for rows in leaf.values())]
         arrays += [] if self.shortcut is None else [self.shortcut]
         assert all(array.dtype == np.float64 for array in arrays), "the oracle computes in float64"
-        assert self.shortcut is None or self.regression is None, "a shortcut has no level below its root to hear"
+        assert self.shortcut is None or self.regression is None, "a shortcut has no level below its root"
 
     @property
     def num_levels(self) -> int:
@@ -228,13 +228,13 @@ def log_leaf(model: Model, level: int, scope: Scope, m: int, entries: dict[str, 
     leaf, (values, codes) = parameters(model, level, scope, m), known(scope, entries)
     if "atoms" in leaf:
         of = oracle_atoms.masses(names_of(scope), leaf, model.atoms)
-        rest, heard = oracle_atoms.elsewhere(values, of), context if isinstance(context, Heard) else None
-        density = oracle_leaves.log_leaf(["continuous"] * len(rest), oracle_atoms.without(leaf), rest, heard)
+        rest, received = oracle_atoms.elsewhere(values, of), context if isinstance(context, NodeContext) else None
+        density = oracle_leaves.log_leaf(["continuous"] * len(rest), oracle_atoms.without(leaf), rest, received)
         return oracle_atoms.log_places(values, of) + density
     if scope in model.densities:
         return model.densities[scope](leaf, values, codes, plain(context))
     kinds = [model.kinds[name] for name in names_of(scope)]
-    return oracle_leaves.log_leaf(kinds, leaf, values, context if isinstance(context, Heard) else None)
+    return oracle_leaves.log_leaf(kinds, leaf, values, context if isinstance(context, NodeContext) else None)
 
 
 def told_by_leaf(
@@ -246,19 +246,19 @@ def told_by_leaf(
         return LeafExpectation(model.expectations[scope](leaf, values, codes, plain(context)), None)
     if scope in model.densities and not {"std", "covariance"} & set(leaf):
         leaf["std"] = math.nan  # a mean is enough to tell; how uncertain it is, nobody has said
-    names, heard = names_of(scope), context if isinstance(context, Heard) else None
+    names, received = names_of(scope), context if isinstance(context, NodeContext) else None
     units = [model.units.get(name, (0.0, 1.0)) for name in names]
     if "atoms" in leaf:
         of = oracle_atoms.masses(names, leaf, model.atoms)
         rest = oracle_atoms.elsewhere(values, of)
-        alone = oracle_leaves.told(["continuous"] * len(names), oracle_atoms.without(leaf), rest, units, heard)
+        alone = oracle_leaves.told(["continuous"] * len(names), oracle_atoms.without(leaf), rest, units, received)
         return oracle_atoms.told(alone, values, of, units)
-    return oracle_leaves.told([model.kinds[name] for name in names], leaf, values, units, heard)
+    return oracle_leaves.told([model.kinds[name] for name in names], leaf, values, units, received)
 
 
 def plain(context: Context) -> Received:
     """A context as densities from elsewhere take it."""
-    if isinstance(context, Heard):
+    if isinstance(context, NodeContext):
         return [float(number) for number in context.mean] if context.present else None
     return context
 

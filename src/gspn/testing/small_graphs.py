@@ -41,7 +41,7 @@ def draw_graphs(count: int, seed: int, *, vertices: int = 5, edge_types: int = 1
 
 
 def hub(in_degree: int, seed: int = 0, edge_types: int = 1) -> Data:
-    """A vertex that hears from many, some of whom hear from it."""
+    """A vertex that receives from many, some of which receive from it."""
     rng = np.random.default_rng(seed)
     data = draw_graph(rng, in_degree + 1, edge_types)
     edges = [(u, 0) for u in range(1, in_degree + 1)] + [(0, u) for u in range(1, in_degree + 1, 3)]

@@ -317,7 +317,7 @@ class _Run:
             torch._foreach_div_(gradients, all_terms)
             if not _are_finite(gradients):
                 raise GSPNError(
-                    f"a gradient is no number in epoch {self.progress.epoch}; try a smaller lr, or another seed"
+                    f"a gradient is non-finite in epoch {self.progress.epoch}; try a smaller lr, or another seed"
                 )
             if self.settings.clip is not None:
                 nn.utils.clip_grad_norm_(parameters, self.settings.clip)

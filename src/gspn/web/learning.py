@@ -112,8 +112,8 @@ def learn_tables(learning: Learning, graphs: GraphDataset, limits: Limits) -> No
     """The stack that the policy chooses for an upload; when the time is up, from what is known by then."""
     selection = policy.select(graphs, effort=EFFORT, notice=learning.note, seconds=limits.fit_seconds)
     learning.chosen = _chosen(selection, policy.loss_of_columns(graphs, effort=EFFORT))
-    echo = selection.stack.answering.longest_closed_walk
-    learning.can_leave_out = is_cheap(graphs, echo, limits.vertices, seed=0)
+    longest = selection.stack.answering.longest_closed_walk
+    learning.can_leave_out = is_cheap(graphs, longest, limits.vertices, seed=0)
     learning.model = selection.stack
 
 

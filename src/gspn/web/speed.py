@@ -25,7 +25,7 @@ REPETITIONS = 30
 
 
 def run() -> list[dict[str, Any]]:
-    """One row a question: median and slowest of several, in milliseconds; each time the edits are new to the server."""
+    """One row per question: median and slowest of several, in milliseconds; each edit is new to the server."""
     learning = Learning()
     learn_molecules(learning)
     with NotebookPage(learning.model, limits=Limits(requests_per_second=1e6)) as page:

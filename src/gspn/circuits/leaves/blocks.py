@@ -36,7 +36,7 @@ class Patterns(NamedTuple):
         """The patterns of rows x [n, d], NaN where unknown."""
         known = ~torch.isnan(x)
         if known.shape[1] < 63 and len(known):
-            # One number a row: sorting these is much faster than sorting rows.
+            # One number per row: sorting these is much faster than sorting rows.
             code = (known.long() << torch.arange(known.shape[1], device=x.device)).sum(1)
             distinct, of_row = torch.unique(code, return_inverse=True)
             return cls((distinct[:, None] >> torch.arange(known.shape[1], device=x.device)) & 1 > 0, of_row)

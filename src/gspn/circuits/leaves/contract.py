@@ -128,7 +128,7 @@ class Leaves(nn.Module, ABC):
     def expectation(self, natural: Natural, evidence: Evidence, context: Context | None = None) -> list[Tensor]:
         """What a vertex tells its receivers of each attribute, by leaf: [n, leaves, `message_width(attribute)`].
 
-        Continuous: the standardised value; categorical: one column a category; binary: 1 for True; count: log(1 + x).
+        Continuous: the standardised value; categorical: one column per category; binary: 1 for True; count: log(1 + x).
         Known entries as they are, others by their conditional expectation. `natural` has a single level.
         """
 

@@ -40,7 +40,7 @@ def register_leaf(
     attributes: int | tuple[int, int | None] = 1,
     context: Dependence = False,
 ) -> None:
-    """Make a leaf family known under a name, by which attributes, models and saved files refer to it.
+    """Register a leaf family under a name, by which attributes, models and saved files refer to it.
 
     Parameters
     ----------

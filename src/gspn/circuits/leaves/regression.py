@@ -1,4 +1,4 @@
-"""Leaves of one attribute whose distribution may regress on a context: generalised linear models, one a leaf.
+"""Leaves of one attribute whose distribution may regress on a context: generalised linear models, one per leaf.
 
 Linear predictors (logits, logarithms of rates) are η = intercept + slope · z with z the context; the slopes are each
 leaf's own or, tied, one for all leaves of a level. What families share stands here: the slopes themselves, the ridge
@@ -39,7 +39,7 @@ _JITTER = 1e-8
 class RegressingLeaves(UnivariateLeaves):
     """With a context, `natural` holds slope [levels, leaves, P, D] beside what the family has without one.
 
-    P is the number of linear predictors of a leaf: one a category, or a single one.
+    P is the number of linear predictors of a leaf: one per category, or a single one.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ def label_parts(
         if (made := [own[row] for own in found.values() if "error" not in own[row]])
     }
     rows = tuple(Row(row, {"seconds": number}, {}) for row, number in seconds.items())
-    parts.append(ResultTable("Time", "seconds a run, of the clock", "lower", ("seconds",), rows, 1))
+    parts.append(ResultTable("Time", "seconds per run, of the clock", "lower", ("seconds",), rows, 1))
     return parts, [*notes, *collapsed]
 
 

@@ -55,7 +55,7 @@ def distinct_rows(x: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def _most(x: Tensor) -> int:
-    """Distinct rows beyond which they do not pay: each thread sums gradients for all, which is half a row a vertex."""
+    """Distinct rows beyond which they do not pay: each thread sums gradients for all, half a row per vertex."""
     return len(x) // (2 * torch.get_num_threads())
 
 

@@ -1,11 +1,11 @@
 """Vertices whose trees are equal: what they have in common is computed once.
 
-Leaves of a star and members of a clique hear the same from the same: vertices with equal evidence whose neighbours are
+Leaves of a star and members of a clique receive the same messages: vertices with equal evidence whose neighbours are
 equal in turn have equal posteriors at every level. They form a class, and the loops over levels run over classes, whose
-edges tell how large a part of what a vertex hears comes from a class. This is exact: hashes propose the classes of a
+edges hold the share of a vertex's messages that comes from a class. This is exact: hashes propose the classes of a
 graph, refined until they no longer change, and before they are used they are compared edge by edge.
 
-Nothing here knows of levels or states.
+Nothing here depends on levels or states.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class KernelRows(NamedTuple):
     source: Any
     """[E] row that sends along each edge"""
     kind: Any
-    """[E] edge types; empty where they are not told apart"""
+    """[E] edge types; empty where there is only one"""
     share: Any
-    """[E] part of what the receiver hears; all that a row receives adds up to 1"""
+    """[E] share of the receiver's messages; the shares of a row add up to 1"""
     graph_ptr: Any
     """[G + 1] graph g owns the rows graph_ptr[g] … graph_ptr[g + 1] - 1"""
     evidence: Any
@@ -48,12 +48,12 @@ class KernelRows(NamedTuple):
     size: Any
     """[K] vertices of each row"""
     row_of: Any
-    """[N] row of each vertex; empty: one row a vertex, in order"""
+    """[N] row of each vertex; empty: one row per vertex, in order"""
 
 
 @compiled
 def one_row_per_vertex(row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any) -> KernelRows:
-    """One row a vertex. Shares and sizes have the dtype of `like`."""
+    """One row per vertex. Shares and sizes have the dtype of `like`."""
     share, size = np.empty(len(source), like.dtype), np.ones(len(evidence), like.dtype)
     for v in range(len(evidence)):
         part = 1 / max(1, row_ptr[v + 1] - row_ptr[v])
@@ -66,7 +66,7 @@ def one_row_per_vertex(row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, ev
 def merge_equal_trees(
     team: Team, row_ptr: Any, source: Any, kind: Any, vertex_ptr: Any, evidence: Any, like: Any
 ) -> KernelRows:
-    """One row for every class of vertices with equal trees; one row a vertex where classes would be too many."""
+    """One row for every class of vertices with equal trees; one row per vertex where classes would be too many."""
     vertices, graphs = len(evidence), len(vertex_ptr) - 1
     own, first, degree = np.empty(vertices, np.int32), np.empty(vertices, np.int32), np.empty(vertices, np.int32)
     graph_ptr, edge_ptr = np.zeros(graphs + 1, np.int64), np.zeros(graphs + 1, np.int64)
@@ -147,11 +147,11 @@ def _refine(
         for i in range(n):
             mixed[i] = _scramble(np.uint64(own[i]))
         for i in range(n):
-            heard = mixed[i] * _ODD
+            received = mixed[i] * _ODD
             for e in range(row_ptr[start + i], row_ptr[start + i + 1]):
                 sender = mixed[source[e] - start]
-                heard += _scramble(sender + np.uint64(kind[e])) if len(kind) else sender
-            key[i] = heard
+                received += _scramble(sender + np.uint64(kind[e])) if len(kind) else sender
+            key[i] = received
         before, found = found, _number(key, n, table, own)
         if found == before:
             return found
@@ -160,11 +160,11 @@ def _refine(
 
 @compiled
 def _check(start: int, n: int, row_ptr: Any, source: Any, kind: Any, own: Any, first: Any, degree: Any) -> bool:
-    """Whether all vertices of a class hear from the same classes as the first of them; fills in from how many."""
+    """Whether all vertices of a class receive from the same classes as the first of them; fills in from how many."""
     kinds = 1
     for e in range(row_ptr[start], row_ptr[start + n] if len(kind) else 0):
         kinds = max(kinds, kind[e] + 1)
-    heard = np.zeros(n * kinds, np.int32)
+    received = np.zeros(n * kinds, np.int32)
     # By class: vertices in the order of their classes.
     place, order = np.zeros(n + 1, np.int32), np.empty(n, np.int32)
     for i in range(n):
@@ -181,23 +181,23 @@ def _check(start: int, n: int, row_ptr: Any, source: Any, kind: Any, own: Any, f
         if example < 0 or own[i] != own[example]:
             if example >= 0:
                 for e in range(row_ptr[start + example], row_ptr[start + example + 1]):
-                    heard[own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)] = 0
+                    received[own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)] = 0
             example, different = i, 0
             for e in range(begin, end):
                 at = own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)
-                different += heard[at] == 0
-                heard[at] += 1
+                different += received[at] == 0
+                received[at] += 1
             first[own[i]], degree[own[i]] = start + i, different
             continue
         if end - begin != row_ptr[start + example + 1] - row_ptr[start + example]:
             return False
         for e in range(begin, end):
             at = own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)
-            heard[at] -= 1
-            if heard[at] < 0:
+            received[at] -= 1
+            if received[at] < 0:
                 return False
         for e in range(begin, end):
-            heard[own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)] += 1
+            received[own[source[e] - start] * kinds + (kind[e] if len(kind) else 0)] += 1
     return True
 
 

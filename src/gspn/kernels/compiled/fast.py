@@ -53,7 +53,7 @@ def fast(log_density: Tensor, evidence: Tensor | None, prior: Tensor, transition
     """Climb from level 0 to the root.
 
     `log_density` [L, U, C] is log p(x | state) of every distinct row of evidence, and `evidence` [N] tells which row
-    each vertex has; None: one row a vertex, in order. `prior` [1, C] and `transitions` [L-1, T, 1, C, C] are
+    each vertex has; None: one row per vertex, in order. `prior` [1, C] and `transitions` [L-1, T, 1, C, C] are
     probabilities.
     """
     levels, _, states = log_density.shape

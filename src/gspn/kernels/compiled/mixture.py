@@ -20,7 +20,7 @@ from gspn.kernels.compiled.simd import WIDTH, exp_negative, fill, larger, larges
 def log_mixture(log_prior: Tensor, log_density: Tensor, evidence: Tensor | None, y: Tensor) -> Tensor:
     """[G] log Σ_i exp(log_prior + log_density); exactly 0 where a row of y [G, T] has no entry.
 
-    `log_prior` [G, C] and `log_density` [U, C], of which `evidence` [G] tells each row's; None: one a row, in order.
+    `log_prior` [G, C] and `log_density` [U, C], of which `evidence` [G] tells each row's; None: one per row, in order.
     """
     number = np.arange(len(y), dtype=np.int32) if evidence is None else evidence.numpy()
     log_prob: Tensor = _Mixture.apply(log_prior, log_density, number, y.numpy())  # type: ignore[no-untyped-call]

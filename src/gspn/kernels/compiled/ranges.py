@@ -18,7 +18,7 @@ from gspn.kernels.compiled.threads import Team, parts, side_by_side
 
 
 class Range(NamedTuple):
-    """Vertices of a range, their edges, and what they can hear."""
+    """Vertices of a range, their edges, and and what can reach them."""
 
     row_ptr: Any
     """[n + 1] where the range's rows begin in `source` and `kind`"""

@@ -45,7 +45,7 @@ def calibrate(outputs: FloatArray, task: Task) -> Calibration:
 
 
 def log_probabilities(outputs: FloatArray) -> FloatArray:
-    """[n, classes] from one number a class, or from the log odds of two."""
+    """[n, classes] from one number per class, or from the log odds of two."""
     full = np.column_stack([np.zeros(len(outputs)), outputs]) if outputs.shape[1] == 1 else outputs
     high = full.max(1, keepdims=True)
     found: FloatArray = full - high - np.log(np.exp(full - high).sum(1, keepdims=True))

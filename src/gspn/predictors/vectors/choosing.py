@@ -53,7 +53,7 @@ class HeadTrial:
 @dataclass(frozen=True, eq=False)
 class Chosen:
     heads: tuple[TargetHead, ...]
-    """one a target"""
+    """one per target"""
     tried: tuple[HeadTrial, ...]
 
     def outputs(self, rows: Any, meaning: Outputs) -> FloatArray:

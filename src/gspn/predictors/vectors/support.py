@@ -1,4 +1,4 @@
-"""Support vectors: machines on similarities between rows, one a class against all others; fitted on Gram matrices.
+"""Support vectors: machines on similarities between rows, one per class against all others; fitted on Gram matrices.
 
 Similarities are given, or those of Gaussians around standardised rows. libsvm solves; what it finds is kept as one
 matrix of coefficients over the rows that support any of the machines.

@@ -22,7 +22,7 @@ class Task:
 
     @property
     def width(self) -> int:
-        """Outputs of a head: a value, the log odds of the second of two classes, or one number a class."""
+        """Outputs of a head: a value, the log odds of the second of two classes, or one number per class."""
         return self.classes if self.classes > 2 else 1
 
     @property

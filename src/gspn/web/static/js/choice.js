@@ -17,7 +17,7 @@ function row({ model, setting, loss, weight }) {
 export function showChoice(chosen) {
   byId("choice").hidden = !chosen;
   if (!chosen) return;
-  const alone = chosen.of_columns === null ? "" : ` If every column stood by itself: ${number(chosen.of_columns)}.`;
+  const alone = chosen.of_columns === null ? "" : ` With independent columns: ${number(chosen.of_columns)}.`;
   byId("choice-why").textContent = `Chosen: ${chosen.why}.${alone} Fewer nats are better.`;
   byId("choice-warning").hidden = !chosen.in_vain;
   byId("choice").open = chosen.in_vain;

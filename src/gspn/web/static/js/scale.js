@@ -40,7 +40,7 @@ export const MODES = {
   likelihood: { title: "Log-likelihood less the original’s mean, nats", least: 0.1, show: signed, tick: String },
 };
 
-// What colours the two drawings in a mode: [original, edited], one number a vertex.
+// What colours the two drawings in a mode: [original, edited], one number per vertex.
 export function painted(answer, mode) {
   if (mode !== "likelihood") return [answer.before.map(() => 0), answer[mode]];
   const known = answer.before.filter((value) => value !== null);
