@@ -80,7 +80,7 @@ def test_what_was_tried_is_shown(run: Run, friends: tuple[Path, Path], tmp_path:
     for words in ("what was tried", "nats per held-out entry", "weight", "1 state, shrunk, no edges, seed 0",
                   "1 state, shrunk, neighbours, seed 0", "With independent columns"):  # fmt: skip
         assert words in said
-    assert re.search(r"chosen in \d+ s: \d models?, since (it holds|together they hold) the \d+ held-out entries", said)
+    assert re.search(r"chosen in \d+ s: \d models?, .*\d+ held-out entries", said)
     assert "try 1 state" not in said, "a bar is for terminals"
 
 
@@ -129,7 +129,7 @@ def test_the_best_and_the_chosen_are_shown(capsys: pytest.CaptureFixture[str]) -
 def test_refusals_of_effort(run: Run, files: Path, people_model: Path) -> None:
     nodes = files / "nodes.csv"
     assert "--effort is one of quick, normal, thorough" in run("impute", nodes, "--effort", "some", code=2).stderr
-    assert "say that it is one" in run("impute", nodes, "--effort", "quick", "--states", "3", code=2).stderr
+    assert "specify a single one" in run("impute", nodes, "--effort", "quick", "--states", "3", code=2).stderr
     assert "brings a trained model" in run("impute", nodes, "--effort", "quick", "-m", people_model, code=2).stderr
     said = run("impute", nodes, "--how", "best", code=2).stderr
     assert "--how is one of mean, median, mode, closest, sample, not 'best'" in said

@@ -401,9 +401,9 @@ def refused_fits() -> list[tuple[str, Callable[[], Any]]]:
         ("y, row 1, target 'kind': code 7", lambda: quick().fit(carrying(torch.tensor([[0], [7]]), GRAPHS[:2]))),
         ("y has 2 rows", lambda: quick().fit(gspn.pack(GRAPHS, SCHEMA)[[0, 0, 1]], ["warm", "cold"])),
         ("y has .* rows, but there are 60 to predict", lambda: quick().fit(GRAPHS, torch.cat(by_vertex))),
-        ("carry one y a vertex, but", lambda: quick().fit(carrying(by_vertex))),
-        ("carry one y a graph, but", lambda: quick(target_level="vertex").fit(carrying(CODES.split(1)))),
-        ("carry one y a graph, but", lambda: quick(target_level="vertex").fit(unequal)),
+        ("carry one y per vertex, but", lambda: quick().fit(carrying(by_vertex))),
+        ("carry one y per graph, but", lambda: quick(target_level="vertex").fit(carrying(CODES.split(1)))),
+        ("carry one y per graph, but", lambda: quick(target_level="vertex").fit(unequal)),
         ("the list of graphs is empty", lambda: quick().fit([], [])),
         (r"shape \[60, 3\], but there is one target: kind", lambda: quick().fit(carrying(torch.zeros(60, 1, 3)))),
         ("no graph has a label", lambda: quick().fit(GRAPHS, CODES, validation=(HELD_OUT, [None] * 80))),
@@ -470,7 +470,7 @@ def test_questions_to_an_unfitted_model(ask: str) -> None:
     [
         (torch.tensor([2]), "y, row 0, target 'kind': code 2 is none of the 2 categories"),
         (torch.zeros(1, 3), r"y has shape \[60, 3\], but there is one target: kind"),
-        (None, "carry one y a vertex, but one per graph is needed"),
+        (None, "carry one y per vertex, but one per graph is needed"),
     ],
 )
 def test_carried_labels_are_checked_where_they_are_used(y: Any, message: str) -> None:

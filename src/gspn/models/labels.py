@@ -22,7 +22,7 @@ def labels_of_graphs(dataset: GraphDataset, y: Any, target: Target, target_level
     stored = dataset.vertex_rows() if dataset.target_level == "vertex" else dataset.positions
     one_each = bool((dataset.num_vertices_per_graph() == 1).all())  # then a vertex's label is its graph's
     if dataset.target_level != target_level and not one_each:
-        raise InputError(f"the graphs carry one y a {dataset.target_level}, but one a {target_level} is needed")
+        raise InputError(f"the graphs carry one y per {dataset.target_level}, but one per {target_level} is needed")
     return check_labels(target, tensor_to_array(dataset.y[stored]))
 
 
