@@ -175,3 +175,16 @@ def test_a_missing_extra_is_named(run: Run, files: Path, tmp_path: Path, monkeyp
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     result = run("impute", files / "nodes.csv", "-o", tmp_path / "d.csv", code=1)
     assert "pip install 'gspn[tables]'" in result.stderr
+
+
+def test_an_interrupt_while_a_compiled_function_is_called(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numba reports Ctrl-C in its dispatcher as a SystemError that was caused by it."""
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("gspn.convert.graph_tables.read_graph_tables", interrupted)
+    (tmp_path / "nodes.csv").write_text("id,a\n0,1\n1,2\n")
+    assert run("impute", tmp_path / "nodes.csv", code=130).stderr.strip().splitlines()[-1] == "interrupted"

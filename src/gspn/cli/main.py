@@ -41,6 +41,10 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             _end("interrupted", INTERRUPTED)
+        except SystemError as error:
+            if not isinstance(error.__cause__, KeyboardInterrupt):
+                raise
+            _end("interrupted", INTERRUPTED)  # while Numba looked at the arguments of a compiled function
         except (GSPNError, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError) or ctx.params.get("debug"):
                 raise
