@@ -31,10 +31,10 @@ from gspn.targets import Target, encode_labels
 
 @every_target
 def test_learns_a_planted_signal(target: Target) -> None:
-    head = fitted(target)
+    # Counts are drawn from a Poisson distribution: longer training learns the noise of these few, too.
+    head = fitted(target, **({"epochs": 10} if isinstance(target, Count) else {}))
     assert head.history_[-1]["train"] < head.history_[0]["train"]
-    # Drawn from a Poisson distribution, counts have noise of their own: knowing the rate scores 0.83.
-    assert head.score(OTHERS, labels(target, OTHER_SIGNAL)) > (0.7 if isinstance(target, Count) else 0.8)
+    assert head.score(OTHERS, labels(target, OTHER_SIGNAL)) > 0.8
 
 
 @every_target

@@ -113,7 +113,7 @@ def test_grid_search() -> None:
     search = GridSearchCV(make(), {"hidden": [1, 8], "pooling": ["sum", "mean"]}, cv=3, error_score="raise")
     search.fit(GRAPHS, Y)
     assert search.best_params_["pooling"] == "sum", "a mean does not know how many there are"
-    assert search.best_score_ > 0.7
+    assert search.best_score_ > 0.8
     assert set(search.predict(GRAPHS)) == {"small", "large"}
     search = GridSearchCV(make(), {"seed": [0, 1]}, cv=2, scoring="roc_auc", error_score="raise").fit(GRAPHS, Y)
     assert search.best_score_ > 0.8
@@ -121,7 +121,7 @@ def test_grid_search() -> None:
 
 def test_cross_validation() -> None:
     sizes = np.array([float(len(graph)) for graph in GRAPHS])
-    assert cross_val_score(make(target=Continuous("size"), epochs=200, seed=1), GRAPHS, sizes, cv=3).min() > 0.5
+    assert cross_val_score(make(target=Continuous("size"), epochs=200), GRAPHS, sizes, cv=3).min() > 0.5
     # For probabilities scikit-learn turns labels into numbers from 0 on, so these must be the categories.
     numbers = make(target=Categorical("size", [0, 1]), epochs=2)
     assert cross_val_predict(numbers, GRAPHS, sizes > 6, cv=2, method="predict_proba").shape == (24, 2)

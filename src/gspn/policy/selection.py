@@ -334,7 +334,7 @@ class Contest:
     def finish(self, most: int) -> Selection:
         """The stack of what was chosen; its models learn on from all entries."""
         self._require_candidates()
-        chosen, weights = self._weighed(self._chosen(most))
+        chosen, weights = self._weighed(sorted(self._chosen(most)))
         spread, loss = self._spread(chosen, weights)
         models = []
         for place, n in enumerate(chosen):

@@ -27,6 +27,9 @@ _COLUMNS_AT_ONCE = 1024
 _NUMBERS_AT_ONCE = 2_000_000
 """Entries of the vertex layer that are computed at once where nothing is learned."""
 
+_ABOVE_ZERO = 2.0
+"""Deviations by which a head begins to see all columns above 0, though they are centred."""
+
 Weights: TypeAlias = dict[str, Tensor]
 
 INPUTS = ("input.mean", "input.deviation")
@@ -52,7 +55,11 @@ def shapes(columns: int, hidden: int, outputs: int) -> dict[str, tuple[int, ...]
 
 
 def starting_weights(columns: int, hidden: int, outputs: int, seed: int, dtype: torch.dtype) -> Weights:
-    """Uniform in ±1/√inputs, as torch's linear layers begin; depends on the seed and the shapes alone."""
+    """Uniform in ±1/√inputs, as torch's linear layers begin; depends on the seed and the shapes alone.
+
+    Sums over vertices of centred columns do not grow with their number: a head would begin without seeing how large a
+    graph is. So the vertex layer begins as it would for columns that are as far above 0 as posteriors usually are.
+    """
     generator = keyed_generator(seed, _START)
     inputs = {"vertex": columns, "graph": hidden, "output": hidden}
     weights = {}
@@ -60,6 +67,7 @@ def starting_weights(columns: int, hidden: int, outputs: int, seed: int, dtype: 
         bound = 1 / math.sqrt(max(inputs[name.split(".")[0]], 1))
         draws = torch.rand(shape, generator=generator, dtype=torch.float64)
         weights[name] = ((2 * draws - 1) * bound).to(dtype)
+    weights["vertex.bias"] += _ABOVE_ZERO * weights["vertex.weight"].sum(1)
     return weights
 
 
