@@ -16,6 +16,7 @@ import gspn
 from gspn.errors import InputError
 from gspn.experiments import systems
 from gspn.experiments.curves import curve_of
+from gspn.experiments.fitted import fitted_once
 from gspn.experiments.measures import judge_predictions
 from gspn.experiments.parts import Parts, labels_of
 from gspn.experiments.records import Record
@@ -44,10 +45,15 @@ def _directly(run: Run, place: Path) -> Record:
 
 def _by_heads(runs: Sequence[Run], place: Path) -> list[Record]:
     parts = _parts(runs[0])
-    start = time.perf_counter()
-    model = systems.build(runs[0].model, runs[0].settings, parts.train, runs[0].seed)
-    model = systems.fit(runs[0].model, model, parts.train, parts.validation, place / "model.safetensors")
-    seconds = {"model": time.perf_counter() - start}
+
+    def train() -> tuple[Any, float]:
+        start = time.perf_counter()
+        model = systems.build(runs[0].model, runs[0].settings, parts.train, runs[0].seed)
+        model = systems.fit(runs[0].model, model, parts.train, parts.validation, place / "model.safetensors")
+        return model, time.perf_counter() - start
+
+    model, taken = fitted_once(runs[0], train)
+    seconds = {"model": taken}
     on_rows = [run for run in runs if is_row_head(run.head)]
     by_key = dict(zip([run.key for run in on_rows], judge_row_heads(on_rows, model, parts, seconds), strict=True))
     others = [run for run in runs if not is_row_head(run.head)]
