@@ -146,6 +146,8 @@ def make_lasting(folder: Path) -> None:
 
 def map_arrays(folder: Path, described: Any) -> dict[str, NDArray[Any]]:
     """The arrays of a folder by name; `described` says which there are."""
+    if not all(name.isidentifier() for name in described):
+        raise ValueError("an array's name would lead out of the folder")
     return {name: map_array(folder / f"{name}.npy", entry) for name, entry in described.items()}
 
 
