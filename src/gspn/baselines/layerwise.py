@@ -17,7 +17,7 @@ from gspn.baselines.contexts import edge_sums, neighbour_sums
 from gspn.baselines.evidence import Column, columns_of
 from gspn.errors import InputError, NotFittedError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
-from gspn.models.compatibility import check_edge_types
+from gspn.models.checks import check_edge_types
 from gspn.models.gspn import Graphs
 
 EMBEDDINGS = ("unigram", "bigram", "both")

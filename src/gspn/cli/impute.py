@@ -78,7 +78,7 @@ def impute(
     sizes = {"num_layers": layers, "num_states": states, "epochs": epochs}
     kinds, fitted, reading = parse_types(types), None, None
     if model is not None:
-        from gspn.models.loading import load
+        from gspn.models.saving import load
 
         fitted, reading = load(model), Reading.beside(model)
     graphs = read_tables(nodes, edges, Wanted(Reading.of(reading, **vars(columns)), fitted, kinds))
@@ -169,7 +169,7 @@ def _check_effort(effort: str | None, sizes: dict[str, int | None]) -> None:
 
 def _check_how(how: str, draws: int | None) -> None:
     from gspn.errors import InputError
-    from gspn.queries.missing import HOW
+    from gspn.queries.entries import HOW
 
     if draws is not None and how != "closest":
         raise InputError("--how is for one completed table; with --draws values are drawn")

@@ -1,25 +1,47 @@
-"""From `Data` objects to a packed, checked GraphDataset.
+"""From `Data` objects to a packed, checked GraphDataset; and what people hand over as graphs, for type checkers.
 
 Every check of a graph's form and values is made here, once, with the graph, vertex, attribute or edge in the message;
 later code may rely on it.
+
+Methods answer for one graph with one answer, for several with a list of them; `OneGraph` and `SeveralGraphs` are the
+two that overloads tell apart. PyTorch Geometric ships no types, so to most type checkers a `Data` is anything at all,
+also a list of graphs. One graph is therefore described by what it has and several do not.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch as PyGBatch
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Dataset as PyGDataset
 
 from gspn.attributes import Schema
 from gspn.errors import InputError
+from gspn.graphs.assembly import arrange, first_outside, order_by_receiver
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.given import Graphs
-from gspn.graphs.receivers import arrange, first_outside, order_by_receiver
+
+
+class OneGraph(Protocol):
+    """A torch_geometric `Data`. Nothing else passes at run time; a PyG Batch is several graphs."""
+
+    @property
+    def x(self) -> Any: ...
+
+    @property
+    def edge_index(self) -> Any: ...
+
+    def subgraph(self, subset: Any, /) -> Any: ...
+
+
+SeveralGraphs: TypeAlias = Sequence[Data] | GraphDataset | PyGBatch | PyGDataset
+
+Graphs: TypeAlias = OneGraph | SeveralGraphs
+
 
 _log = logging.getLogger(__name__)
 

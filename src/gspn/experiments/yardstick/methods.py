@@ -28,8 +28,8 @@ from gspn.experiments.yardstick.regressing import chosen_model
 from gspn.experiments.yardstick.scores import bin_width
 from gspn.graphs import GraphDataset
 from gspn.graphs.missing import with_missing
-from gspn.queries.chunks import chunk_size
-from gspn.queries.missing import gaps_of
+from gspn.queries.contract import chunk_size
+from gspn.queries.entries import gaps_of
 
 HELD_OUT = 0.15
 """Share of the observed entries on which points are tried, or numbers of components chosen."""
