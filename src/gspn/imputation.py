@@ -30,7 +30,7 @@ from gspn.convert.edge_tables import Layout
 from gspn.convert.features import as_frame, edges_among, is_bare, like
 from gspn.convert.files import Table
 from gspn.convert.foreign import DataFrame
-from gspn.convert.graph_tables import GraphTables, read_graph_tables
+from gspn.convert.tables import GraphTables, read_graph_tables
 from gspn.errors import InputError, NotFittedError
 from gspn.files import replace_file
 from gspn.graphs import GraphDataset

@@ -65,9 +65,9 @@ def impute(
     """
     console = printing.console()
     from gspn.cli.inputs import Wanted, read_tables
+    from gspn.cli.options import Reading, parse_types
     from gspn.cli.outputs import check_file, check_folder, records, write_table
     from gspn.cli.outputs import save_model as save
-    from gspn.cli.reading import Reading, parse_types
     from gspn.cli.training import show_graphs
     from gspn.errors import InputError
 
@@ -135,8 +135,7 @@ def _trained(
     """What the policy chooses, or one model where something is said about its size; and what there is to say of it."""
     import time
 
-    from gspn.cli.choosing import choose
-    from gspn.cli.training import show_training, train
+    from gspn.cli.training import choose, show_training, train
     from gspn.policy import model_for
 
     if not _says_one(sizes):

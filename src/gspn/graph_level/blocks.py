@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gspn.baselines.pooling import pool, sums
+from gspn.baselines.attribute_columns import pool, sums
 from gspn.graphs import Batch, GraphDataset
 from gspn.models.checks import check_magnitudes
 from gspn.models.gspn import GSPN

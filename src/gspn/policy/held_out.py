@@ -1,4 +1,4 @@
-"""Entries held out of a dataset to judge models by, where there are no graphs to spare; and how likely models hold them.
+"""Entries held out to judge models by, where there are no graphs to spare; and how likely models hold them.
 
 Where candidates are compared, one entry at a time and with smoothed densities: the probability of a bin around the
 value, divided by its width. A model that has found exact repeats would else be preferred for its needles, whatever it
