@@ -22,8 +22,7 @@ from gspn.convert.atoms import BOND_TYPES, OGB_SCHEMA
 from gspn.convert.values import pointer
 from gspn.datasets import molecules
 from gspn.datasets.archives import Files
-from gspn.datasets.assembly import Target, from_sizes
-from gspn.datasets.family import Family, Found, RawSource, Sources, check_limit
+from gspn.datasets.family import Family, Found, RawSource, Sources, Target, check_limit, from_sizes
 from gspn.datasets.raw_files import RawFile
 from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, read_integers
 from gspn.errors import InputError

@@ -26,8 +26,7 @@ from gspn.arguments import check_choice
 from gspn.attributes import Attribute, Categorical, Continuous, Count, Schema
 from gspn.convert.values import pointer
 from gspn.datasets.archives import Files
-from gspn.datasets.assembly import Target, from_sizes
-from gspn.datasets.family import Family, Found, RawSource, Sources
+from gspn.datasets.family import Family, Found, RawSource, Sources, Target, from_sizes
 from gspn.datasets.raw_files import RawFile
 from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, read_integers
 from gspn.datasets.tu_names import PUBLISHED_FOLDS
