@@ -59,7 +59,7 @@ class GraphTables:
 
     def dataset(self) -> GraphDataset:
         """The graphs, packed."""
-        from gspn.convert.arrays import assemble  # imports torch
+        from gspn.graphs.pack import assemble  # imports torch
 
         return assemble(
             self.schema,
