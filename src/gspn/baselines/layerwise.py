@@ -101,13 +101,8 @@ class Layerwise(TransformerMixin, BaseEstimator, ABC):
         rows = self.embed(graphs)
         return rows.sum(0, keepdim=True) if isinstance(rows, Tensor) else [row.sum(0, keepdim=True) for row in rows]
 
-    @overload
-    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
-    @overload
-    def transform(self, graphs: OneGraph) -> Tensor: ...
-    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """The same as `embed`, under the name that pipelines use."""
-        return self.embed(graphs)
+    transform = embed
+    """The same, under the name that pipelines use."""
 
     def _pack(self, graphs: Graphs) -> GraphDataset:
         dataset = pack(graphs, self.schema)
