@@ -15,13 +15,13 @@ import torch
 import gspn
 from gspn.errors import InputError
 from gspn.experiments import systems
-from gspn.experiments.curves import curve_of
 from gspn.experiments.measures import judge_predictions
 from gspn.experiments.parts import Parts, labels_of
 from gspn.experiments.records import Record
 from gspn.experiments.row_heads import is_row_head, judge_row_heads
 from gspn.experiments.runs import ASSESSMENT, Run
 from gspn.experiments.sources import labelled
+from gspn.experiments.systems import curve_of
 
 
 def predict(runs: Sequence[Run], place: Path) -> list[Record]:
