@@ -17,9 +17,8 @@ from gspn import DeepSets, GSPNError, pack
 from gspn.attributes import FloatArray
 from gspn.baselines import CGMM, ECGMM, ICGMM
 from gspn.baselines.contexts import neighbour_means
-from gspn.baselines.emissions import CategoricalEmission, GaussianEmission
 from gspn.baselines.evidence import read_entries
-from gspn.baselines.mixture_layer import Layer
+from gspn.baselines.mixture_layer import CategoricalEmission, GaussianEmission, Layer
 
 GRAPHS = draw_graphs(30, seed=0, edge_types=3)
 

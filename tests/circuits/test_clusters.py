@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
-from gspn.circuits.clusters import cluster, kmeans, refine
+from gspn.circuits.initialisation import cluster, kmeans, refine
 
 K, COLUMNS = 4, 4
 

@@ -137,7 +137,7 @@ def test_the_nll_uses_a_fixed_sample_of_2000_roots_where_there_are_more(monkeypa
 def test_the_nll_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     training, validation = draw_graphs(4, seed=4), draw_graphs(10, seed=5)
     expected = small_model().double().fit(training, validation=validation, progress=False).leave_one_out_nll_
-    monkeypatch.setattr("gspn.queries.chunks._NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr("gspn.queries.contract._NUMBERS_AT_ONCE", 1)
     monkeypatch.setattr("gspn.models.fitting.VALIDATION_ROOTS", 10**6)
     ours = small_model().double().fit(training, validation=validation, progress=False).leave_one_out_nll_
     assert ours == pytest.approx(expected, rel=1e-12)

@@ -98,7 +98,7 @@ def test_chunks(monkeypatch: pytest.MonkeyPatch, numbers_at_once: int) -> None:
         return forward(hierarchy, batch)
 
     monkeypatch.setattr(Hierarchy, "forward", counted)
-    monkeypatch.setattr("gspn.queries.chunks._NUMBERS_AT_ONCE", numbers_at_once)
+    monkeypatch.setattr("gspn.queries.contract._NUMBERS_AT_ONCE", numbers_at_once)
     for ours, theirs in zip(answers(model, graphs), expected, strict=True):
         assert_all_close(ours, theirs)
     if numbers_at_once == 1:

@@ -285,7 +285,7 @@ def test_small_pieces_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch)
         ]
 
     before = answers()
-    for place in ("circuits.given", "circuits.mixture_shape", "queries.chunks"):
+    for place in ("circuits.given", "circuits.mixture_shape", "queries.contract"):
         monkeypatch.setattr(f"gspn.{place}._NUMBERS_AT_ONCE", 1)
     monkeypatch.setattr("gspn.hierarchy.roots.COPIES_AT_ONCE", 2)
     for one, two in zip(before, answers(), strict=True):

@@ -17,12 +17,10 @@ from torch import Tensor
 from gspn.circuits.distributions import MixtureDistribution
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.stacked import Stacked
-from gspn.queries.conditional import conditional, conditional_of_one
 from gspn.queries.contract import Answering
-from gspn.queries.likelihood import sampled_log_probs
-from gspn.queries.missing import fill, sample_missing
+from gspn.queries.entries import conditional, conditional_of_one, fill, sample_missing
 from gspn.queries.pseudo_gibbs import pseudo_gibbs
-from gspn.queries.scoring import score_entries, totals
+from gspn.queries.scoring import sampled_log_probs, score_entries, totals
 from gspn.queries.what_if import what_if, what_if_all
 
 WEIGHTS = (0.3, 0.7)

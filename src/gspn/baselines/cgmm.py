@@ -14,8 +14,7 @@ from torch.nn.functional import one_hot
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.contexts import neighbour_means
 from gspn.baselines.evidence import Column, read_entries
-from gspn.baselines.layerwise import LayerPosteriors, check_sizes
-from gspn.baselines.layerwise_em import LayerFor, LayerwiseEM, nothing_seen
+from gspn.baselines.layerwise import LayerFor, LayerPosteriors, LayerwiseEM, check_sizes, nothing_seen
 from gspn.graphs import Batch
 
 

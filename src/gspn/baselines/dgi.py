@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from gspn.baselines.encoder import Encoder, Encoding
-from gspn.baselines.layers import pool
-from gspn.baselines.networks import Inputs, Shape
+from gspn.baselines.networks import Inputs, Shape, pool
 
 
 @dataclass(frozen=True)

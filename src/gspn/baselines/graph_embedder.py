@@ -111,10 +111,5 @@ class GraphEmbedder(TransformerMixin, BaseEstimator):
         rows = torch.cat([self.module_(inputs_of(batch, self.features_)) for batch in chunks])
         return rows if is_single_graph(graphs) else list(rows.split(dataset.num_vertices_per_graph().tolist()))
 
-    @overload
-    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
-    @overload
-    def transform(self, graphs: OneGraph) -> Tensor: ...
-    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """The same as `embed`, under the name that pipelines use."""
-        return self.embed(graphs)
+    transform = embed
+    """The same, under the name that pipelines use."""

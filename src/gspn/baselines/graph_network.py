@@ -15,7 +15,7 @@ from gspn.baselines.gin import GIN
 from gspn.baselines.networks import Network, Shape, build, check_fitting, fit_network, inputs_of, objective_of
 from gspn.baselines.predicting import Predicting
 from gspn.graphs import Batch, GraphDataset
-from gspn.models.compatibility import check_edge_types
+from gspn.models.checks import check_edge_types
 from gspn.models.fitting import with_labels
 from gspn.models.questions import Graphs
 from gspn.predictors.outputs import Outputs, outputs_for

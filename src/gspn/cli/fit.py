@@ -88,9 +88,9 @@ def fit(
     import time
 
     from gspn.cli.inputs import Wanted, read_graphs
+    from gspn.cli.options import Reading, parse_types
     from gspn.cli.outputs import check_folder, save_model
     from gspn.cli.predictors import fit_predictor, predicts_graphs, show_predictor
-    from gspn.cli.reading import Reading, parse_types
     from gspn.cli.training import show_graphs, show_training, train
 
     check_folder(output, force)

@@ -65,9 +65,9 @@ def impute(
     """
     console = printing.console()
     from gspn.cli.inputs import Wanted, read_tables
+    from gspn.cli.options import Reading, parse_types
     from gspn.cli.outputs import check_file, check_folder, records, write_table
     from gspn.cli.outputs import save_model as save
-    from gspn.cli.reading import Reading, parse_types
     from gspn.cli.training import show_graphs
     from gspn.errors import InputError
 
@@ -78,7 +78,7 @@ def impute(
     sizes = {"num_layers": layers, "num_states": states, "epochs": epochs}
     kinds, fitted, reading = parse_types(types), None, None
     if model is not None:
-        from gspn.models.loading import load
+        from gspn.models.saving import load
 
         fitted, reading = load(model), Reading.beside(model)
     graphs = read_tables(nodes, edges, Wanted(Reading.of(reading, **vars(columns)), fitted, kinds))
@@ -135,8 +135,7 @@ def _trained(
     """What the policy chooses, or one model where something is said about its size; and what there is to say of it."""
     import time
 
-    from gspn.cli.choosing import choose
-    from gspn.cli.training import show_training, train
+    from gspn.cli.training import choose, show_training, train
     from gspn.policy import model_for
 
     if not _says_one(sizes):
@@ -169,7 +168,7 @@ def _check_effort(effort: str | None, sizes: dict[str, int | None]) -> None:
 
 def _check_how(how: str, draws: int | None) -> None:
     from gspn.errors import InputError
-    from gspn.queries.missing import HOW
+    from gspn.queries.entries import HOW
 
     if draws is not None and how != "closest":
         raise InputError("--how is for one completed table; with --draws values are drawn")

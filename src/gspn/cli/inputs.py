@@ -1,7 +1,7 @@
 """From what people type to graphs: a table or two, molecules, the name of a dataset. Every input is read once.
 
 One function reads each kind of input; how a format is read belongs to `gspn.convert` and `gspn.datasets`, and which
-columns mean what stands in `reading`. A `Reading` is kept beside a saved model, so that other graphs are read as those
+columns mean what stands in `options`. A `Reading` is kept beside a saved model, so that other graphs are read as those
 were that the model learned from.
 """
 
@@ -13,13 +13,13 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gspn.cli.reading import Reading, dataset_options
+from gspn.cli.options import Reading, dataset_options
 from gspn.errors import InputError
 
 if TYPE_CHECKING:
     from gspn.attributes import Attribute, Schema
     from gspn.convert.files import Table
-    from gspn.convert.graph_tables import GraphTables
+    from gspn.convert.tables import GraphTables
     from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
@@ -123,7 +123,7 @@ def read_tables(path: Path, edges: Path | None, wanted: Wanted) -> Graphs:
     from gspn.convert.edge_tables import Layout
     from gspn.convert.files import read_table
     from gspn.convert.finding import find_smiles
-    from gspn.convert.graph_tables import read_graph_tables
+    from gspn.convert.tables import read_graph_tables
     from gspn.errors import Problems
 
     read, schema, problems = wanted.reading, wanted.schema, Problems()

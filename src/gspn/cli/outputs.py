@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gspn.cli.console import plain
-from gspn.cli.reading import KEPT
+from gspn.cli.options import KEPT
 from gspn.errors import InputError
 
 if TYPE_CHECKING:
-    from gspn.cli.reading import Reading
+    from gspn.cli.options import Reading
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
 

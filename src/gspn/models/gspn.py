@@ -24,12 +24,10 @@ from gspn.graphs import Batch
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.models import saving
-from gspn.models.arguments import check_model, chosen_atoms, chosen_leaves
 from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
-from gspn.models.compatibility import check_magnitudes
-from gspn.models.fitting import Entries, Goal, TrainingRun, settings_for, train, with_labels
-from gspn.models.judging import Judge, as_judge
+from gspn.models.checks import check_magnitudes, check_model, chosen_atoms, chosen_leaves
+from gspn.models.fitting import Entries, Goal, Judge, TrainingRun, as_judge, settings_for, train, with_labels
 from gspn.models.questions import Graphs as Graphs
 from gspn.models.representations import Representations
 from gspn.models.shards import Shards
@@ -248,7 +246,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
             ignored; scikit-learn's pipelines pass it.
         validation: chooses the best epoch and ends the training early: graphs, a pair (graphs, y), or a judge that is
             called with the model after every epoch and returns its loss, {"validation": …} (see
-            `gspn.models.judging.Judge`).
+            `gspn.models.fitting.Judge`).
         checkpoint: a file from which an interrupted run continues.
         progress: whether a progress bar is shown.
         warm_start: whether to continue from the present weights: by gradient descent, or by EM if there are no epochs

@@ -36,13 +36,8 @@ class Representations(Questions):
         """[N, L·S·C] the posteriors as one vector per vertex; a list for a sequence of graphs."""
         return self._ask(graphs, lambda batch, _: self.hierarchy(batch).posteriors.flatten(1))
 
-    @overload
-    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
-    @overload
-    def transform(self, graphs: OneGraph) -> Tensor: ...
-    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """The same as `embed`, under the name that pipelines use."""
-        return self.embed(graphs)
+    transform = embed
+    """The same, under the name that pipelines use."""
 
     @overload
     def posterior_entropy(self, graphs: SeveralGraphs) -> list[Tensor]: ...

@@ -20,8 +20,8 @@ from gspn.errors import InputError, NotFittedError
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.stacked import Stacked, tells_types_apart
 from gspn.models import saving
-from gspn.models.arguments import chosen_atoms
 from gspn.models.changes import WhatIfQuestions
+from gspn.models.checks import chosen_atoms
 from gspn.models.gspn import GSPN
 
 _ROUNDING = 1e-6

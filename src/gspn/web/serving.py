@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gspn.errors import InputError, MissingExtraError
 from gspn.models.gspn import GSPN
-from gspn.models.loading import load
+from gspn.models.saving import load
 from gspn.models.stack import Stack
 from gspn.web.app import create_app
 from gspn.web.limits import Limits
