@@ -22,9 +22,6 @@ _NETWORKS = ("GIN", "GraphSAGE", "DGCNN", "DiffPool", "ECC", "DeepMultisets")
 _ENCODERS = ("GAE", "DGI")
 _ANCESTORS = ("CGMM", "ECGMM", "ICGMM")
 
-_PAPERS = {"pooling": "sum", "pretraining": 0}
-"""What grids mean that do not say it: the paper's way, whatever the library's own defaults become"""
-
 ABILITIES: Mapping[str, frozenset[str]] = {
     "GSPN": frozenset({EMBEDS, FILLS}),
     "GrownGSPN": frozenset({EMBEDS, FILLS}),
@@ -50,7 +47,7 @@ def build(name: str, settings: Mapping[str, Any], dataset: GraphDataset, seed: i
         network = getattr(baselines, name)
         arguments["network"] = _checked(name, network, settings.get("network", {}))
     known = inspect.signature(make).parameters
-    own: dict[str, Any] = {"schema": dataset.schema} | (dict(_PAPERS) if name == "SupervisedGSPN" else {})
+    own: dict[str, Any] = {"schema": dataset.schema}
     if "target" in known:
         own["target"] = dataset.target
     if "seed" in known:

@@ -194,8 +194,7 @@ def check_training(settings: Mapping[str, Any]) -> None:
 def check_supervised_training(settings: Mapping[str, Any]) -> None:
     check_real("likelihood_weight", settings["likelihood_weight"], 0.0, math.inf)
     check_choice("monitor", settings["monitor"], ("loss", "score"))
-    if settings["pretraining"] is not None:
-        check_integer("pretraining", settings["pretraining"], 0)
+    check_integer("pretraining", settings["pretraining"], 0)
 
 
 def _check_readout(target: Any, num_graph_states: Any, pooling: Any, target_level: Any, head: Any) -> None:

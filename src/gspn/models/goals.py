@@ -30,8 +30,6 @@ from gspn.targets import Target, all_binary, target_schema
 from gspn.training import Processes, Validate
 
 _ARGUMENTS = (*TRAINING, "likelihood_weight", "monitor", "pretraining")
-_PRETRAINING = 10
-"""Epochs without labels where nobody says, for targets of graphs"""
 _OF_OBJECTIVES = ("objective", "mask_rate", "seed", "likelihood_weight")
 
 
@@ -67,8 +65,6 @@ class Targets:
         return _judge(self, validation, self.labels(validation, None), settings)
 
     def pretraining(self, settings: Mapping[str, Any]) -> int:
-        if settings["pretraining"] is None:
-            return _PRETRAINING if self.network.readout.target_level == "graph" else 0
         return int(settings["pretraining"])
 
     def learns_vertices(self, settings: Mapping[str, Any]) -> bool:

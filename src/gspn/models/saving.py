@@ -172,8 +172,6 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def settings_from_json(plain: Mapping[str, Any]) -> dict[str, Any]:
     settings = dict(plain)
-    if "target" in settings:  # what is not said here is not what it is where nobody says anything now
-        settings = {"pretraining": LATER["pretraining"]} | settings
     settings["schema"] = Schema.from_json(settings["schema"])
     if "target" in settings:
         several = "attributes" in settings["target"]

@@ -63,8 +63,8 @@ class SupervisedGSPN(GSPN):
         With labels="evidence": None, or "balanced", which gives rare classes the same weight as common ones: for macro
         F1 rather than for probabilities.
     pretraining:
-        Epochs in which the vertices are learned first, without targets, from all training graphs; None: 10 for targets of
-        graphs, 0 for those of vertices.
+        Epochs in which the vertices are learned first, without targets, from all training graphs: ten let the rest begin
+        from the unsupervised model.
     monitor:
         The criterion for the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
     """
@@ -113,7 +113,7 @@ class SupervisedGSPN(GSPN):
         labels: str = "targets",
         hidden: int = 16,
         class_weight: str | None = None,
-        pretraining: int | None = None,
+        pretraining: int = 0,
     ) -> None:
         self.target = target
         self.num_graph_states = num_graph_states
