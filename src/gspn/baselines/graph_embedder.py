@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from torch import Tensor
 
 from gspn.attributes import Schema
+from gspn.baselines.encoders import GAE
 from gspn.baselines.features import Features
-from gspn.baselines.gae import GAE
 from gspn.baselines.networks import Network, Shape, build, check_fitting, fit_network, inputs_of, objective_of
 from gspn.errors import NotFittedError
 from gspn.graphs import Batch, OneGraph, SeveralGraphs, is_single_graph, pack

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from gspn.circuits.assorted import Assorted
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.given import Given, Roots
 from gspn.circuits.guard import guarded
 from gspn.circuits.leaves import at_level
+from gspn.circuits.mixed import Assorted
 from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
 from gspn.graphs.private_copies import with_private_copies

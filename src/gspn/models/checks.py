@@ -17,8 +17,7 @@ from gspn.attributes import Binary, Categorical, Schema
 from gspn.circuits.leaves import Leaves
 from gspn.circuits.leaves.covariances import STRUCTURES
 from gspn.circuits.leaves.registry import check_family, correlated_scopes, family_name, needs_context
-from gspn.circuits.structure import Leaf, Unit, walk
-from gspn.circuits.validity import check_circuit
+from gspn.circuits.structure import Leaf, Unit, check_circuit, walk
 from gspn.columns import is_number
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
