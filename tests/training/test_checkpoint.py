@@ -6,6 +6,7 @@ What happens to processes that are killed is tested in `test_kill`.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from gspn import GSPN, Continuous, Schema, load, pack
 from gspn.errors import CheckpointError, GSPNError
 from gspn.hierarchy import Hierarchy
 from gspn.models import fitting as model_module
+from gspn.training.checkpoint import Checkpoint, seal
 
 GRAPHS = draw_graphs(12, seed=0)
 HELD_OUT = draw_graphs(6, seed=1)
@@ -37,6 +39,22 @@ def note_of(path: Path) -> dict[str, Any]:
     with safe_open(path, framework="pt") as file:
         note: dict[str, Any] = json.loads(file.metadata()["note"])
     return note
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this system")
+@pytest.mark.parametrize("kind", ["folder", "pipe", "endless"])
+def test_what_is_no_plain_file_is_refused(kind: str, tmp_path: Path) -> None:
+    """Reading a pipe would wait for ever, a link to a device would fill the memory."""
+    path = tmp_path / "run.safetensors"
+    match kind:
+        case "folder":
+            (path / "checkpoint.safetensors").mkdir(parents=True)
+        case "pipe":
+            os.mkfifo(path)
+        case "endless":
+            path.symlink_to("/dev/zero")
+    with pytest.raises(CheckpointError, match=r"\.safetensors"):
+        make().fit(GRAPHS, checkpoint=path)
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +255,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Tensor], dict[str, Any]], No
     """Change tensors and note of a checkpoint, and write it as a valid safetensors file."""
     tensors, note = load_file(path), note_of(path)
     change(tensors, note)
+    note["digest"] = seal(tensors, note)
     save_file(tensors, path, metadata={"note": json.dumps(note)})
 
 
@@ -278,7 +297,7 @@ def test_foreign_files_are_refused_and_not_executed(checkpoint: Path, tmp_path: 
         (None, "is not a checkpoint of this library"),
         ({"note": "{}"}, "is not a checkpoint of this library"),
         ({"note": "[1, 2]"}, "is not a checkpoint of this library"),
-        ({"note": '{"format": 1, "identity": {}, "progress": {}, "more": 1}'}, "is not a checkpoint of this library"),
+        ({"note": '{"format": 2, "identity": {}, "progress": {}, "more": 1}'}, "is not a checkpoint of this library"),
         ({"note": "{"}, "is not valid JSON"),
     ],
 )
@@ -289,8 +308,8 @@ def test_foreign_safetensors_are_refused(metadata: Any, message: str, checkpoint
 
 
 def test_checkpoint_of_another_format_is_refused(checkpoint: Path) -> None:
-    rewrite(checkpoint, lambda tensors, note: note.update(format=2))
-    with pytest.raises(CheckpointError, match=r"run\.safetensors has checkpoint format 2, this version reads 1"):
+    rewrite(checkpoint, lambda tensors, note: note.update(format=1))
+    with pytest.raises(CheckpointError, match=r"run\.safetensors has checkpoint format 1, this version reads 2"):
         fit_with(checkpoint)
 
 
@@ -301,6 +320,18 @@ def test_flipped_bit_in_a_weight_is_noticed(checkpoint: Path) -> None:
     checkpoint.write_bytes(content)
     with pytest.raises(CheckpointError, match=r"run\.safetensors"):
         fit_with(checkpoint)
+
+
+def test_flipped_bits_anywhere_are_noticed(checkpoint: Path) -> None:
+    """In the note as well: a changed validation loss would end the training early, without a word."""
+    content, identity = checkpoint.read_bytes(), note_of(checkpoint)["identity"]
+    length = int.from_bytes(content[:8], "little")
+    for place in [*range(8, 8 + length, 97), *range(8 + length, len(content), 331)]:
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << place % 8
+        checkpoint.write_bytes(flipped)
+        with pytest.raises(CheckpointError, match=r"run\.safetensors"):
+            Checkpoint(checkpoint, identity).read()
 
 
 def drop_a_weight(tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
@@ -335,6 +366,22 @@ def change_progress(tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
     note["progress"]["epoch"] = "two"
 
 
+def drop_a_loss(tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+    del note["progress"]["history"][1]["validation"]
+
+
+def change_a_loss(tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+    note["progress"]["history"][1]["train"] = "low"
+
+
+def change_a_record(tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+    note["progress"]["history"][1] = 3
+
+
+def shuffle_epochs(tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+    note["progress"]["history"].reverse()
+
+
 def change_identity(tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
     note["identity"] = 3
 
@@ -342,7 +389,11 @@ def change_identity(tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
 CHANGES = (drop_a_weight, drop_a_best_weight, drop_a_moment, add_a_tensor, change_a_shape)
 
 
-@pytest.mark.parametrize("change", [*CHANGES, drop_progress, add_progress, change_progress, change_identity])
+OF_NOTES = (drop_progress, add_progress, change_progress, change_identity)
+OF_HISTORIES = (drop_a_loss, change_a_loss, change_a_record, shuffle_epochs)
+
+
+@pytest.mark.parametrize("change", [*CHANGES, *OF_NOTES, *OF_HISTORIES])
 def test_incomplete_checkpoint_is_refused(
     change: Callable[[dict[str, Tensor], dict[str, Any]], None], checkpoint: Path
 ) -> None:

@@ -136,6 +136,12 @@ class Progress:
                 raise CheckpointError(f"{path} is damaged: its {name} is {kept[name]!r}")
         if len(kept["history"]) != kept["epoch"] or not 0 <= kept["best_epoch"] <= max(kept["epoch"] - 1, 0):
             raise CheckpointError(f"{path} is damaged: its epochs do not fit its history")
+        for number, record in enumerate(kept["history"]):
+            numbers = record.values() if isinstance(record, dict) else ["no record"]
+            if not all(type(one) in (int, float) for one in numbers) or not {"epoch", "train", "seconds"} <= {*record}:
+                raise CheckpointError(f"{path} is damaged: epoch {number} of its history is {record!r}")
+            if record["epoch"] != number or {*record} != {*kept["history"][0]}:
+                raise CheckpointError(f"{path} is damaged: its history has {record!r} in place of epoch {number}")
         vars(self).update(kept)
 
 
