@@ -22,7 +22,7 @@ from zipfile import BadZipFile
 
 from gspn.attributes import Attribute, Categorical
 from gspn.columns import enumerate_briefly, shorten
-from gspn.errors import DAMAGE, Advice, InputError, MissingExtraError
+from gspn.errors import DAMAGE, Advice, InputError, MissingExtraError, from_extra
 
 _log = logging.getLogger(__name__)
 
@@ -93,10 +93,8 @@ class Table:
 
 
 def import_pandas() -> Any:
-    try:
+    with from_extra("tables", "tables need pandas"):
         import pandas
-    except ImportError as error:
-        raise MissingExtraError("tables need pandas, which is not installed: pip install 'gspn[tables]'") from error
     return pandas
 
 
