@@ -26,6 +26,11 @@ def names_of(dataset: GraphDataset) -> list[Any]:
     return list(dataset.vertex_names.tolist())
 
 
+def graph_names_of(dataset: GraphDataset) -> list[Any]:
+    assert dataset.graph_names is not None
+    return list(dataset.graph_names.tolist())
+
+
 def targets_of(dataset: GraphDataset) -> list[Any]:
     assert dataset.y is not None
     return list(dataset.y.tolist())
