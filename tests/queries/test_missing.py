@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 import torch
 from oracle_cases import draw_values, make_case
+from seeded import generator
 from small_distributions import as_mixture
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import TEMPLATES, random_model, template
@@ -27,10 +28,6 @@ over_templates = pytest.mark.parametrize("name", TEMPLATES)
 
 def model_of(name: str, seed: int = 1, **arguments: Any) -> GSPN:
     return random_model(EVERY_KIND, seed, template=template(name, EVERY_KIND, 3, seed), **arguments)
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 # ---- log_prob_missing
