@@ -36,6 +36,11 @@ def targets_of(dataset: GraphDataset) -> list[Any]:
     return list(dataset.y.tolist())
 
 
+def values_of(dataset: GraphDataset, graph: int = 0) -> dict[str, list[Any]]:
+    """The entries of a graph in people's words."""
+    return dataset.schema.decode(dataset[graph].x.numpy())
+
+
 def read_back(dataset: GraphDataset, nodes: Any, edge_table: Any, targets: Any, **others: Any) -> GraphDataset:
     """`from_tables` with all that `to_tables` cannot put into tables."""
     typed: dict[str, Any] = {"target_attribute": dataset.target}

@@ -9,19 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from small_tables import graph_names_of, targets_of
+from small_tables import graph_names_of, targets_of, values_of
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.convert.molecules import from_sdf, from_smiles
 from gspn.errors import InputError
-from gspn.graphs.dataset import GraphDataset
 
 Chem = pytest.importorskip("rdkit.Chem")
 ALANINE = "N[C@@H](C)C(=O)O"
-
-
-def values_of(dataset: GraphDataset, graph: int = 0) -> dict[str, list[Any]]:
-    return dataset.schema.decode(dataset[graph].x.numpy())
 
 
 def test_sources_in_memory() -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import torch
 from refusals import refused
-from small_tables import graph_names_of, targets_of
+from small_tables import graph_names_of, targets_of, values_of
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.convert.molecules import (
@@ -84,10 +84,6 @@ def molecule_of(smiles: str) -> Any:
         molecule = Chem.MolFromSmiles(smiles)
     assert molecule is not None, smiles
     return molecule
-
-
-def values_of(dataset: GraphDataset, graph: int = 0) -> dict[str, list[Any]]:
-    return dataset.schema.decode(dataset[graph].x.numpy())
 
 
 def code_or_last(categories: list[Any], value: Any) -> int:
