@@ -333,6 +333,7 @@ def strictly(source: Any, **arguments: Any) -> GraphDataset:
 BLANKS = {"CC CC": 2, " CC\tethane": 3, "CC |$a;b$| CC": 10, "CC |CC": 2, "CC \nCC": 2}
 UNKNOWN_FEATURES = ["all", [], ["element", "element"], ["mood"], [3], 3]
 NO_SOURCES = ["CCO", "C" * 5000, b"C", {"C": 1}, {"C"}, 7, None]
+NOTHING: list[Any] = [[], np.array([], str), pd.Series([], dtype=str)]
 THREE = ["C", "CC", "CCC"]
 
 
@@ -341,7 +342,7 @@ THREE = ["C", "CC", "CCC"]
     [
         *(refused("feature", from_smiles, ["C"], features=features) for features in UNKNOWN_FEATURES),
         *(refused("list", from_smiles, source) for source in NO_SOURCES),
-        *(refused("no molecules", from_smiles, empty) for empty in ([], np.array([], str), pd.Series([], dtype=str))),
+        *(refused("no molecules", from_smiles, empty) for empty in NOTHING),
         *(refused(f"^row 1: .* blank at position {at}$", strictly, ["C", smiles]) for smiles, at in BLANKS.items()),
         refused("^row 1: .* blank at position 2$", strictly, pd.DataFrame({"smiles": ["C", "CC CC"]})),
         refused("none of the 2 molecules can be read:\n  row 0: 'X': ", from_smiles, ["X", ""]),
@@ -406,9 +407,9 @@ def test_nothing_is_kept_for_each_graph() -> None:
 
 def test_without_rdkit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    for read in (lambda: from_smiles(["C"]), lambda: from_sdf(tmp_path / "some.sdf")):
+    for read, source in ((from_smiles, ["C"]), (from_sdf, tmp_path / "some.sdf")):
         with pytest.raises(MissingExtraError, match=r"gspn\[chem\]"):
-            read()
+            read(source)
 
 
 def test_a_worker_needs_no_torch() -> None:

@@ -208,13 +208,14 @@ def test_targets(ys: list[Any], message: str) -> None:
 
 # ---- What is no graph at all
 
+NOTHING: list[Any] = [[], (), iter([])]
 GRAPH, HETERO = draw_graphs(1, seed=0)[0], HeteroData(atom={"x": torch.zeros(3, 5)})
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        *((nothing, "list of graphs is empty") for nothing in ([], (), iter([]))),
+        *((nothing, "list of graphs is empty") for nothing in NOTHING),
         (gspn.pack(GRAPH, EVERY_KIND)[:0], "empty"),
         (gspn.pack(Data(x=torch.zeros(3, 1)), Schema([Continuous("mass")])), r"schema differs(.|\n)*mass(.|\n)*charge"),
         (HETERO, r"heterogeneous.*to_homogeneous"),

@@ -308,7 +308,7 @@ DAMAGED: list[tuple[Callable[[Path], Any], str]] = [
         lambda folder: folder.rename(folder.with_name("moved")),
         r"model\.json does not exist; gspn\.load takes the folder",
     ),
-    (lambda folder: folder.rename(folder.with_name("a")) and folder.touch(), r"model\.json does not exist"),
+    (lambda folder: folder.rename(folder.with_name("a")) and folder.write_bytes(b""), r"model\.json does not exist"),
 ]
 
 

@@ -13,10 +13,15 @@ from small_embeddings import GRAPHS, KIND, OTHER_SIGNAL, OTHERS, SIGNAL, TARGETS
 from gspn import Binary, Continuous, Count, Schema
 from gspn.errors import InputError
 from gspn.predictors import DeepSets
+from gspn.targets import Target
 
 Y = kinds(SIGNAL)
 TWO = Schema([Binary("p"), Binary("q")])
 HALF = {"p": [True] * len(GRAPHS), "q": [None] * len(GRAPHS)}
+
+
+def asked_for_probabilities(target: Target) -> None:
+    fitted(target, epochs=1).predict_proba(OTHERS)
 
 
 @pytest.mark.parametrize(
@@ -31,12 +36,10 @@ HALF = {"p": [True] * len(GRAPHS), "q": [None] * len(GRAPHS)}
         refused("target 'q': all labels are missing", make(TWO).fit, GRAPHS, HALF),
         refused("validation: all labels are missing", make().fit, GRAPHS, Y, validation=(OTHERS, [None] * len(OTHERS))),
         *(
-            refused(
-                "predict_proba is for one categorical or binary target", fitted(target, epochs=1).predict_proba, OTHERS
-            )
+            refused("predict_proba is for .*categorical or binary", asked_for_probabilities, target)
             for target in (Continuous("energy"), Count("rings"), TARGETS[-1])
         ),
-        refused("1: 3 columns, but 4 were", fitted(epochs=1).predict, [GRAPHS[0], GRAPHS[1][:, :3]]),
+        refused("graph 1: 3 columns, but 4 were", lambda: fitted(epochs=1).predict([GRAPHS[0], GRAPHS[1][:, :3]])),
     ],
 )
 def test_what_is_asked_of_heads(call: Callable[[], object], named: str) -> None:

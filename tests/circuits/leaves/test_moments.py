@@ -1,11 +1,9 @@
-"""Means, variances, quantiles and cumulative probabilities of all leaf families are scipy's.
-
-Modes are those of the suite of leaves (`testing/test_leaves.py`).
-"""
+"""Means, variances, modes, quantiles and cumulative probabilities of all leaf families are scipy's."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,7 +18,9 @@ from small_leaves import (
     by_scipy,
     every_leaf,
     log_densities,
+    over_cases,
     over_dtypes,
+    support,
     univariate,
     values,
 )
@@ -44,6 +44,21 @@ def test_mean_and_variance_are_scipys(case: Case, dtype: torch.dtype) -> None:
     ):
         assert ours.dtype == torch.float64
         np.testing.assert_allclose(ours.detach().numpy(), expected, rtol=exact)
+
+
+@over_cases
+@over_dtypes
+def test_no_value_is_likelier_than_the_mode(case: Case, dtype: torch.dtype) -> None:
+    family = case.build(dtype)
+    mode = family.mode(family.natural()).detach().numpy()
+    assert mode.shape == (LEVELS, LEAVES)
+    assert mode.dtype == np.float64
+    everything = support(case, family)
+    for level, leaf, d in every_leaf(family):
+        at_mode = log_densities(d, mode[level, leaf])
+        assert case.continuous or mode[level, leaf] in everything
+        # Two neighbours can be equally likely (a Poisson with a whole rate); their densities differ by rounding.
+        assert log_densities(d, everything).max() <= at_mode + 1e-12
 
 
 @over_ordered
@@ -105,11 +120,12 @@ def test_cumulative_of_no_values_and_of_missing_ones(case: Case) -> None:
 def test_what_has_no_order_has_no_mean() -> None:
     family = univariate(Categorical("element", ["C", "N"]), 1, 1)
     natural = family.natural()
-    for ask, named in (
+    asked: list[tuple[Callable[[], object], str]] = [
         (lambda: family.mean(natural), "no mean"),
         (lambda: family.variance(natural), "no variance"),
         (lambda: family.quantile(natural, 0.5), "no quantile"),
         (lambda: family.cumulative(natural, torch.zeros(1)), "no cumulative probability"),
-    ):
+    ]
+    for ask, named in asked:
         with pytest.raises(InputError, match=f"'element'.*{named}"):
             ask()
