@@ -407,7 +407,8 @@ def test_nothing_is_kept_for_each_graph() -> None:
 
 def test_without_rdkit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    for read, source in ((from_smiles, ["C"]), (from_sdf, tmp_path / "some.sdf")):
+    reads: list[tuple[Any, Any]] = [(from_smiles, ["C"]), (from_sdf, tmp_path / "some.sdf")]
+    for read, source in reads:
         with pytest.raises(MissingExtraError, match=r"gspn\[chem\]"):
             read(source)
 

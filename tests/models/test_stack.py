@@ -358,23 +358,6 @@ def test_impute_takes_a_stack() -> None:
     assert repr(Impute(STACK, "mode")) == "Impute(Stack, how='mode')"
 
 
-def test_a_table_imputer_takes_a_stack() -> None:
-    import pandas as pd
-
-    from gspn import TableImputer
-
-    nodes = pd.DataFrame({"x": [0.5, None, 2.0], "b": [True, False, None]})
-    schema = Schema([Continuous("x"), Binary("b")])
-    stack = Stack([random_model(schema, seed, num_layers=1, guard=0.01) for seed in range(3)])
-    imputer = TableImputer.with_model(stack, id=None)
-    completed, spread = imputer.transform(nodes, return_spread=True)
-    graph = Data(x=torch.tensor([[0.5, 1.0], [torch.nan, 0.0], [2.0, torch.nan]]), edge_index=torch.zeros(2, 0).long())
-    own = stack.conditional(graph, "x", vertices=[1])
-    assert completed["x"][1] == pytest.approx(own.mean.item())
-    assert spread["std"].iloc[0] == pytest.approx(own.variance.sqrt().item())
-    assert spread["low"].iloc[0] == pytest.approx(_mixture(own).interval(0.9)[0, 0].item())
-
-
 # ---- What is told and refused
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -296,18 +297,17 @@ def test_errors_say_what_is_wrong() -> None:
     with pytest.raises(GSPNError, match="not fitted"):
         GSPN(EVERY_KIND).conditional(graph, "charge")
     joint = model.conditional(graph, ["charge", "element"])
-    with pytest.raises(GSPNError, match="'mass' is not among the attributes of this distribution: charge, element"):
-        joint.marginal("mass")
-    with pytest.raises(GSPNError, match="all of charge, element are given"):
-        joint.condition({"charge": 1.0, "element": "C"})
-    with pytest.raises(GSPNError, match="'element', row 0: 'Xe'"):
-        joint.log_prob({"element": "Xe"})
-    with pytest.raises(GSPNError, match=r"shape \[5, 2\] for charge, element; got \[5, 3\]"):
-        joint.log_prob(torch.zeros(5, 3))
-    with pytest.raises(GSPNError, match=r"'charge' is continuous; ask marginal\('charge'\).mode"):
-        _ = joint.mode
-    with pytest.raises(GSPNError, match="n must be a number of draws"):
-        joint.sample(-1)
+    asked: list[tuple[Callable[[], Any], str]] = [
+        (lambda: joint.marginal("mass"), "'mass' is not among the attributes of this distribution: charge, element"),
+        (lambda: joint.condition({"charge": 1.0, "element": "C"}), "all of charge, element are given"),
+        (lambda: joint.log_prob({"element": "Xe"}), "'element', row 0: 'Xe'"),
+        (lambda: joint.log_prob(torch.zeros(5, 3)), r"shape \[5, 2\] for charge, element; got \[5, 3\]"),
+        (lambda: joint.mode, r"'charge' is continuous; ask marginal\('charge'\).mode"),
+        (lambda: joint.sample(-1), "n must be a number of draws"),
+    ]
+    for ask, message in asked:
+        with pytest.raises(GSPNError, match=message):
+            ask()
 
 
 def test_no_joint_mode_among_too_many_combinations() -> None:
