@@ -18,7 +18,7 @@ from gspn.columns import enumerate_briefly, shorten, tensor_to_array
 from gspn.convert.edges import pair_up
 from gspn.convert.files import Table, import_pandas
 from gspn.convert.ids import Vertices, show
-from gspn.convert.places import Neighbourhood
+from gspn.convert.places import Nearby
 from gspn.errors import InputError
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def edges_as_table(
         return edges
     if isinstance(directed, str):
         raise InputError(f"directed={directed!r} names a column, but edges are no table: got {shorten(edges)}")
-    near = Neighbourhood.named(edges)
+    near = Nearby.named(edges)
     if near is not None:
         rows = near.rows(vertices.table, vertices.graph)
         return _from_rows(*rows, vertices, source, target, graph, directed)
@@ -67,7 +67,7 @@ def edges_as_table(
 
 def is_table(edges: Any) -> bool:
     """Whether edges are a table, or the path of one."""
-    if Neighbourhood.named(edges) is not None:
+    if Nearby.named(edges) is not None:
         return False
     return isinstance(edges, Table | str) or hasattr(edges, "__fspath__") or hasattr(edges, "columns")
 

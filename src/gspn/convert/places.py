@@ -26,7 +26,7 @@ _COORDINATES = (("x", "y"), ("lon", "lat"), ("lng", "lat"), ("long", "lat"), ("l
 
 
 @dataclass(frozen=True)
-class Neighbourhood:
+class Nearby:
     """Which places are neighbours of a place."""
 
     kind: str
@@ -34,7 +34,7 @@ class Neighbourhood:
     """how many, of the nearest"""
 
     @classmethod
-    def named(cls, edges: Any) -> Neighbourhood | None:
+    def named(cls, edges: Any) -> Nearby | None:
         """What is meant by "contiguity", "nearest" or "nearest:8"; None of anything else."""
         found = _WORDS.fullmatch(os.fspath(edges)) if isinstance(edges, str | os.PathLike) else None
         if found is None:

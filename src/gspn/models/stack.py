@@ -101,9 +101,9 @@ class Stack(WhatIfQuestions):
         for number, model in enumerate(self.models):
             _require_fitted(model, number)
 
-    def _tell_objective(self) -> None:
+    def _tell_objective(self, hidden: bool = True) -> None:
         for model in self.models:
-            model._tell_objective()
+            model._tell_objective(hidden)
 
 
 def _checked_models(models: Any) -> tuple[GSPN, ...]:
