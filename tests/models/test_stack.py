@@ -388,8 +388,8 @@ def test_members_tell_once_what_they_were_not_trained_for(caplog: pytest.LogCapt
         stack.impute(graphs[0])
         stack.conditional(graphs[0], "element")
     assert [record.message for record in caplog.records if "objective='pseudo'" in record.message] == [
-        "this model was trained with objective='pseudo', which lets a vertex see its own value through its neighbours; "
-        "objective='masked' answers questions about hidden entries better"
+        "this model was trained with objective='pseudo', the paper's, in which a vertex sees its own value through its "
+        "neighbours: good for embeddings; for questions about hidden entries, fit it again with objective='masked'"
     ]
 
 

@@ -63,7 +63,7 @@ _START = 2
 """Names the stream of random numbers from which starting points are drawn."""
 
 
-Callback: TypeAlias = "Callable[[GSPN, dict[str, Any]], object]"
+Callback: TypeAlias = Callable[[Any, dict[str, Any]], object]
 """Called with the model and the record of an epoch; True ends the training."""
 
 
