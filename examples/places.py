@@ -67,11 +67,7 @@ def measured() -> dict[str, Any]:
                 true = truth[RATES].to_numpy()[spread["row"], spread["attribute"].map(RATES.index)]
                 inside = (spread["low"] <= true) & (true <= spread["high"])
                 held.setdefault(name, []).append(float(inside.mean()))
-    return {"error": _of_runs(errors), "coverage": _of_runs(held), "level": LEVEL, "runs": SEEDS, "rows": len(truth)}
-
-
-def _of_runs(found: dict[str, list[float]]) -> dict[str, Any]:
-    return {name: {"mean": float(np.mean(runs)), "std": float(np.std(runs))} for name, runs in found.items()}
+    return {"error": errors, "coverage": held, "level": LEVEL, "hidden": HIDDEN, "rows": len(truth)}
 
 
 def main() -> None:
@@ -81,10 +77,8 @@ def main() -> None:
     if parser.parse_args().json:
         print(json.dumps(found))
         return
-    table = pd.DataFrame(
-        {part: {name: runs["mean"] for name, runs in found[part].items()} for part in ("error", "coverage")}
-    )
-    print(table.round(3).to_string(na_rep=""))
+    table = pd.DataFrame({part: pd.DataFrame(found[part]).mean() for part in ("error", "coverage")})
+    print(table.sort_values("error").round(3).to_string(na_rep=""))
 
 
 if __name__ == "__main__":
