@@ -332,10 +332,16 @@ class Questions:
         shares = rank(torch.as_tensor(self.score_graphs(graphs)), self._kept_scores("graphs"))
         return shares.item() if is_single_graph(graphs) else shares
 
+    @overload
+    def rank_vertices(self, graphs: SeveralGraphs, vertices: None = None) -> list[Tensor]: ...
+    @overload
+    def rank_vertices(self, graphs: OneGraph, vertices: Vertices = None) -> Tensor: ...
     def rank_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Tensor | list[Tensor]:
         """The old name of `unusualness_of_vertices`, which goes away in the next minor version."""
         _tell_new_name("rank_vertices", "unusualness_of_vertices")
-        return self.unusualness_of_vertices(graphs, vertices)
+        unusualness: Any = self.unusualness_of_vertices
+        found: Tensor | list[Tensor] = unusualness(graphs, vertices)
+        return found
 
     def rank_graphs(self, graphs: Graphs) -> float | Tensor:
         """The old name of `unusualness_of_graphs`, which goes away in the next minor version."""
