@@ -25,7 +25,7 @@ _FINEST = 700
 def filled_maps(gappy: Any, filled: Any, spread: Any, attribute: str, *, unit: str = "") -> Figure:
     """Three maps: an attribute with its gaps, with filled gaps, and the standard deviation of what was filled in.
 
-    gappy, filled: GeoDataFrames with the same rows, before and after `TableImputer`; in both maps colours mean the same.
+    gappy, filled: GeoDataFrames with the same rows, before and after `TableImputer`; colours mean the same in both.
     spread: the table that `transform` gives with `return_spread=True`.
     attribute: the name of a column of numbers.
     unit: of the attribute, for the scales.
