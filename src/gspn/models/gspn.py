@@ -44,6 +44,7 @@ from gspn.models.questions import Graphs as Graphs
 from gspn.models.questions import listed
 from gspn.models.representations import Representations
 from gspn.models.shards import Shards
+from gspn.models.sketching import model_html
 from gspn.training import Epochs, exhaust
 
 _log = logging.getLogger(__name__)
@@ -485,6 +486,12 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         self._fitted.fill_(True)
         self.training_scores_ = None  # those of other parameters
         return self
+
+    def _repr_html_(self) -> str:
+        return model_html(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": model_html(self)}  # before scikit-learn's
 
     def save(self, folder: str | Path) -> None:
         """Write `model.safetensors` and `model.json` into a folder; `gspn.load` reads them."""

@@ -23,6 +23,7 @@ from gspn.models import saving
 from gspn.models.arguments import chosen_atoms
 from gspn.models.changes import WhatIfQuestions
 from gspn.models.gspn import GSPN
+from gspn.models.sketching import stack_html
 
 _ROUNDING = 1e-6
 """How far the sum of weights may be from 1."""
@@ -84,6 +85,9 @@ class Stack(WhatIfQuestions):
 
     def __repr__(self) -> str:
         return f"Stack({len(self.models)} models, weights {', '.join(f'{weight:.3g}' for weight in self.weights)})"
+
+    def _repr_html_(self) -> str:
+        return stack_html(self)
 
     if not TYPE_CHECKING:
 
