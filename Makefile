@@ -64,7 +64,7 @@ $(VENV)/.created:
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	@echo 'installing gspn into $(VENV); the first time this takes some minutes'
-	@$(PIP_INSTALL) --editable '.[chem,plots,tables,web]'
+	@$(PIP_INSTALL) --editable '.[chem,plots,spatial,tables,web]'
 	@touch $@
 
 # The development environment has all that the plain one has.

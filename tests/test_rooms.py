@@ -18,7 +18,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gspn"
 # From the top of the house down; names on one line share a room.
 ROOMS = (
     ("errors", "arguments", "compiling", "files", "locks", "random_streams"),
-    ("columns", "attributes", "atoms", "infer", "targets", "scores", "pages"),
+    ("columns", "attributes", "atoms", "infer", "targets", "scores", "pages", "sketches"),
     ("graphs",),
     ("convert",),
     ("datasets",),

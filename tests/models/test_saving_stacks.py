@@ -57,7 +57,9 @@ def test_a_stack_comes_back(tmp_path: Path) -> None:
     assert equal(loaded, stack)
     assert loaded.training_scores_ == stack.training_scores_
     assert torch.equal(loaded.log_likelihood(GRAPH), stack.log_likelihood(GRAPH))
-    assert torch.equal(loaded.rank_vertices(GRAPH).nan_to_num(7), stack.rank_vertices(GRAPH).nan_to_num(7))
+    assert torch.equal(
+        loaded.unusualness_of_vertices(GRAPH).nan_to_num(7), stack.unusualness_of_vertices(GRAPH).nan_to_num(7)
+    )
     assert gspn.load(tmp_path / "new" / "folder", Stack).weights == stack.weights
     unranked = Stack(STACK.models)
     unranked.save(tmp_path / "other")

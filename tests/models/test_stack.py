@@ -184,18 +184,18 @@ def test_changes_are_those_of_mixed_likelihoods(leave_one_out: bool) -> None:
 
 def test_ranks_are_among_scores_that_were_kept() -> None:
     stack = Stack(MODELS, WEIGHTS)
-    with pytest.raises(InputError, match="no scores of vertices to rank by; call keep_scores"):
-        stack.rank_vertices(GRAPH)
+    with pytest.raises(InputError, match="no scores of vertices to compare with; call keep_scores"):
+        stack.unusualness_of_vertices(GRAPH)
     many = draw_graphs(30, seed=8)
     stack.keep_scores(many)
     kept = torch.cat(stack.score_vertices(many))
     own = stack.score_vertices(GRAPH)
     agree(
-        stack.rank_vertices(GRAPH),
+        stack.unusualness_of_vertices(GRAPH),
         (kept[~kept.isnan()] > own[:, None]).double().mean(1).masked_fill(own.isnan(), torch.nan),
     )
     of_graphs = stack.score_graphs(many)
-    agree(stack.rank_graphs(GRAPH), (of_graphs > stack.score_graphs(GRAPH)).double().mean().item())
+    agree(stack.unusualness_of_graphs(GRAPH), (of_graphs > stack.score_graphs(GRAPH)).double().mean().item())
 
 
 # ---- One model, many models, any order
@@ -222,7 +222,7 @@ def asked(model: GSPN | Stack, graph: Data, graphs: list[Data]) -> dict[str, Ten
         "score_entries": model.score_entries(graph),
         "score_vertices": model.score_vertices(graph),
         "score_graphs": model.score_graphs(graphs),
-        "ranks": kept.keep_scores(graphs).rank_vertices(graph),
+        "ranks": kept.keep_scores(graphs).unusualness_of_vertices(graph),
         "what_if": model.what_if(graph, {1: {"element": "O"}}).change,
         "what_if_all": model.what_if_all(graph, "element", leave_one_out=True),
     }
@@ -371,8 +371,8 @@ def test_members_tell_once_what_they_were_not_trained_for(caplog: pytest.LogCapt
         stack.impute(graphs[0])
         stack.conditional(graphs[0], "element")
     assert [record.message for record in caplog.records if "objective='pseudo'" in record.message] == [
-        "this model was trained with objective='pseudo', which lets a vertex see its own value through its neighbours; "
-        "objective='masked' answers questions about hidden entries better"
+        "this model was trained with objective='pseudo', the paper's, in which a vertex sees its own value through its "
+        "neighbours: good for embeddings; for questions about hidden entries, fit it again with objective='masked'"
     ]
 
 

@@ -235,7 +235,7 @@ def likelihood(model: GSPN, graph: Data, edges: list[tuple[int, ...]]) -> torch.
     changed = Data(x=graph.x, edge_index=rows[:, :2].T)
     if rows.shape[1] == 3:
         changed.edge_type = rows[:, 2]
-    found: torch.Tensor = model.log_likelihood(changed)
+    found: torch.Tensor = model.log_likelihood(changed, leave_one_out=True)
     return found
 
 

@@ -22,9 +22,13 @@ _LEVEL = 0.9
 @options.bundled
 def impute(
     nodes: Annotated[
-        Path, typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet, Excel).", show_default=False)
+        Path,
+        typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet, Excel, GeoPackage).", show_default=False),
     ],
-    edges: Annotated[Path | None, typer.Argument(help="Table of edges.", show_default=False)] = None,
+    edges: Annotated[
+        Path | None,
+        typer.Argument(help="Table of edges; of places: contiguity, nearest, nearest:8.", show_default=False),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gspn.models.stack import Stack
 
 MOLECULES, SD_FILES = (".smi", ".smiles", ".txt"), (".sdf", ".sd", ".mol")
-TABLES = (".csv", ".tsv", ".parquet", ".pq", ".xlsx")
+TABLES = (".csv", ".tsv", ".parquet", ".pq", ".xlsx", ".geojson", ".gpkg", ".shp")
 LITERAL = "smiles:"
 
 

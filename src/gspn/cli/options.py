@@ -29,7 +29,13 @@ Source = Annotated[
         show_default=False,
     ),
 ]
-Edges = Annotated[Path | None, typer.Argument(help="Table of edges, if SOURCE is one of vertices.", show_default=False)]
+Edges = Annotated[
+    Path | None,
+    typer.Argument(
+        help="Table of edges, if SOURCE is one of vertices; of places: contiguity, nearest, nearest:8.",
+        show_default=False,
+    ),
+]
 Model = Annotated[
     Path,
     typer.Option(

@@ -57,8 +57,13 @@ def _check_place(path: Path) -> None:
 
 
 def write_table(frame: Any, path: Path) -> None:
-    """A DataFrame as the file that the suffix names; its index is not written."""
+    """A DataFrame as the file that the suffix names; its index is not written, geometries as text (WKT)."""
+    from gspn.convert.files import import_pandas
+    from gspn.convert.places import geometries
+
     kind = path.suffix.lower()
+    if named := geometries(frame):
+        frame = import_pandas().DataFrame(frame).assign(**{name: list(map(str, frame[name])) for name in named})
     if kind == ".parquet":
         buffer = BytesIO()
         try:

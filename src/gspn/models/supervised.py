@@ -72,7 +72,7 @@ class SupervisedGSPN(GSPN):
 
     def __init__(
         self,
-        schema: Schema,
+        schema: Schema | None,
         target: Target,
         num_layers: int = 5,
         num_states: int = 20,
