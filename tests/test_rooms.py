@@ -35,6 +35,7 @@ ROOMS = (
     ("graph_level",),
     ("testing",),
     ("plots",),
+    ("reports",),
     ("benchmarks",),
     ("experiments",),
     ("demo",),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gspn.models.stack import Stack
     from gspn.models.supervised import SupervisedGSPN
     from gspn.predictors import DeepSets
+    from gspn.reports import Report, report
 
 _HOMES = {
     "Binary": "gspn.attributes",
@@ -44,6 +45,7 @@ _HOMES = {
     "GraphFeatures": "gspn.graph_level.features",
     "GraphRegressor": "gspn.graph_level.predicting",
     "Impute": "gspn.imputation",
+    "Report": "gspn.reports",
     "Schema": "gspn.attributes",
     "Shards": "gspn.models.shards",
     "Stack": "gspn.models.stack",
@@ -60,6 +62,7 @@ _HOMES = {
     "load": "gspn.graph_level.loading",
     "pack": "gspn.graphs",
     "register_aggregation": "gspn.hierarchy.aggregation",
+    "report": "gspn.reports",
     "store_graph": "gspn.graphs.stored",
     "to_arrays": "gspn.convert.arrays",
     "to_networkx": "gspn.convert.networkx",
@@ -80,6 +83,7 @@ __all__ = [
     "GraphFeatures",
     "GraphRegressor",
     "Impute",
+    "Report",
     "Schema",
     "Shards",
     "Stack",
@@ -99,6 +103,7 @@ __all__ = [
     "load",
     "pack",
     "register_aggregation",
+    "report",
     "store_graph",
     "testing",
     "to_arrays",

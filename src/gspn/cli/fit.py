@@ -69,6 +69,7 @@ def fit(
         Path | None,
         typer.Option(help="File in which the run is kept, and from which it goes on.", rich_help_panel="Training"),
     ] = None,
+    report: options.Page = None,
     force: options.Force = False,
     printing: options.Printing,
 ) -> None:
@@ -88,12 +89,14 @@ def fit(
     import time
 
     from gspn.cli.inputs import Wanted, read_graphs
-    from gspn.cli.outputs import check_folder, save_model
+    from gspn.cli.outputs import check_file, check_folder, save_model
     from gspn.cli.predictors import fit_predictor, predicts_graphs, show_predictor
     from gspn.cli.reading import Reading, parse_types
+    from gspn.cli.reporting import PAGES, Trained, report_gaps
     from gspn.cli.training import show_graphs, show_training, train
 
     check_folder(output, force)
+    check_file(report, force, PAGES)
     kinds = parse_types(types)
     wanted = Wanted(
         Reading.of(**vars(forms), features=features),
@@ -121,7 +124,11 @@ def fit(
     seconds = time.perf_counter() - start
     show_training(console, model, seconds, of_columns)
     save_model(model, graphs.reading, output)
-    _show(console, model, dataset, list(target or ()), output, {"settings": settings, "seconds": seconds})
+    how: dict[str, Any] = {"settings": settings, "seconds": seconds}
+    if report is not None and not target:
+        trained, asked = Trained(model, learned_here=True), f"gspn fit {source} --seed {seed} --report"
+        how |= report_gaps(console, dataset, trained, report, Path(source).name, asked, None, seed)
+    _show(console, model, dataset, list(target or ()), output, how)
 
 
 def _show(console: Console, model: Any, dataset: Any, target: list[str], output: Path, how: dict[str, Any]) -> None:
