@@ -69,6 +69,14 @@ def fit(
         Path | None,
         typer.Option(help="File in which the run is kept, and from which it goes on.", rich_help_panel="Training"),
     ] = None,
+    score: Annotated[
+        bool,
+        typer.Option(
+            "--score/--no-score",
+            help="With --target: hold a fifth of the labels out, and say how well they are predicted, beside "
+            "baselines.",
+        ),
+    ] = True,
     report: options.Page = None,
     force: options.Force = False,
     printing: options.Printing,
@@ -90,7 +98,7 @@ def fit(
 
     from gspn.cli.inputs import Wanted, read_graphs
     from gspn.cli.outputs import check_file, check_folder, save_model
-    from gspn.cli.predictors import fit_predictor, predicts_graphs, show_predictor
+    from gspn.cli.predictors import fit_predictor, judge_again, predicts_graphs, show_held_out, show_predictor
     from gspn.cli.reading import Reading, parse_types
     from gspn.cli.reporting import PAGES, Trained, report_gaps
     from gspn.cli.training import show_graphs, show_training, train
@@ -113,9 +121,11 @@ def fit(
     show_graphs(console, dataset, said=None if edges is None else kinds, notes=graphs.notes)
     said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed}
     if target and not end_to_end and predicts_graphs(dataset):
-        predictor = fit_predictor(dataset, console, checkpoint, said_of_model | {"objective": objective})
+        wanted_of_model = said_of_model | {"objective": objective}
+        predictor, held_out = fit_predictor(dataset, console, checkpoint, wanted_of_model, score)
         save_model(predictor, graphs.reading, output)
-        show_predictor(console, predictor, dataset, list(target), output)
+        told = show_held_out(console, held_out)
+        show_predictor(console, predictor, dataset, list(target), output, told)
         return
     settings = settings_for(dataset, objective=objective or "masked", **said_of_model)
     model = _model(dataset, settings, bool(target))
@@ -128,6 +138,8 @@ def fit(
     if report is not None and not target:
         trained, asked = Trained(model, learned_here=True), f"gspn fit {source} --seed {seed} --report"
         how |= report_gaps(console, dataset, trained, report, Path(source).name, asked, None, seed)
+    if target and score:
+        how |= show_held_out(console, judge_again(model, dataset, console))
     _show(console, model, dataset, list(target or ()), output, how)
 
 

@@ -71,12 +71,13 @@ def ask(model: GSPN | Stack, seen: GraphDataset, truth: Tensor, hidden: Tensor) 
         if own.any():
             for column, rows, answer in distributions(given, own):
                 place = first + vertices[rows]
-                parts.setdefault(column, []).append(_of(answer, place, truth[place, column].double()))
+                parts.setdefault(column, []).append(answers_of(answer, place, truth[place, column].double()))
         first += batch.num_vertices
-    return [_joined(parts[column]) for column in sorted(parts)]
+    return [joined(parts[column]) for column in sorted(parts)]
 
 
-def _of(answer: Any, rows: Tensor, truth: Tensor) -> Answers:
+def answers_of(answer: Any, rows: Tensor, truth: Tensor) -> Answers:
+    """What distributions say of encoded truths [H]."""
     none = torch.full_like(truth, math.nan)
     if isinstance(answer, CategoricalDistribution):
         probs = answer.probs.double()
@@ -103,7 +104,8 @@ def _cumulative(answer: MixtureDistribution, values: Tensor) -> Tensor:
     return answer.cumulative(values).double()
 
 
-def _joined(parts: Sequence[Answers]) -> Answers:
+def joined(parts: Sequence[Answers]) -> Answers:
+    """The answers for one attribute, one after another."""
     names = [name for name in vars(parts[0]) if name != "attribute"]
     return Answers(parts[0].attribute, *(torch.cat([getattr(part, name) for part in parts]) for name in names))
 
