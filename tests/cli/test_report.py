@@ -58,3 +58,31 @@ def test_fit_reports(run: Run, files: Path, tmp_path: Path) -> None:
 def test_a_report_is_a_page(run: Run, files: Path, tmp_path: Path) -> None:
     refused = run("impute", files / "nodes.csv", f"--report={tmp_path / 'page.pdf'}", code=2)
     assert "written as .html" in refused.stderr
+
+
+def test_fit_says_how_good_predictions_are(run: Run, files: Path, tmp_path: Path) -> None:
+    page, tables = tmp_path / "page.html", (files / "complete.csv", files / "edges.csv")
+    told = parsed(run("fit", *tables, "--target", "team", "-o", tmp_path / "m", "--json", "--report", page, *SMALL))
+    scores = told["held_out"]
+    assert (scores["count"], scores["learned_from"], scores["what"]) == (8, 32, "vertices")
+    methods = {row["method"]: row for row in scores["scores"]}
+    assert set(methods) == {"gspn", "constant", "labels of neighbours", "own attributes and a forest"}
+    assert sum(row["best"] for row in methods.values()) == 1
+    assert all(0 <= row["accuracy"] <= 1 for row in methods.values())
+    assert "8 of 40 labelled vertices were held out" in page.read_text()
+    quiet = parsed(run("fit", *tables, "--target", "team", "-o", tmp_path / "n", "--json", "--no-score", *SMALL))
+    assert "held_out" not in quiet
+    run("fit", *tables, "--target", "team", "-o", tmp_path / "o", "--no-score", f"--report={page}", "-f", code=2)
+
+
+def test_the_saved_predictor_is_judged_on_molecules_it_has_not_seen(run: Run, tmp_path: Path) -> None:
+    chains = ["C" * n + end for n in range(1, 17) for end in ("O", "N", "Cl")]
+    lines = [f"{smiles},{len(smiles)}.5" for smiles in chains]
+    (tmp_path / "chains.csv").write_text("\n".join(["smiles,length", *lines]))
+    said = run("fit", tmp_path / "chains.csv", "--target", "length", "-o", tmp_path / "m", "--features", "element",
+               "--json", *SMALL)  # fmt: skip
+    told = parsed(said)["held_out"]
+    assert (told["count"], told["learned_from"]) == (10, 38)
+    methods = {row["method"] for row in told["scores"]}
+    assert methods == {"gspn", "constant", "descriptors and a forest"}
+    assert {"R²", "MAE", "R² low", "MAE high"} <= set(told["scores"][0])

@@ -126,7 +126,9 @@ def _of_held(answers: Any, dataset: GraphDataset, parts: Split) -> list[Any]:
     graph, vertex = dataset.vertex_keys()
     per_graph = answers if isinstance(answers, list) else [answers]
     if isinstance(answers, dict):
-        per_graph = [dict(zip(answers, each, strict=True)) for each in zip(*map(_listed, answers.values()), strict=True)]
+        per_graph = [
+            dict(zip(answers, each, strict=True)) for each in zip(*map(_listed, answers.values()), strict=True)
+        ]
     found = []
     for number, said in enumerate(per_graph):
         own = vertex[parts.held[graph[parts.held] == number]]

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
     from gspn.policy import Selection
+    from gspn.reports.targets import HeldOut
 
 PAGES = (".html",)
+_SHOWN = 8
 _OPTION, _DEFAULT = "--report", "report.html"
 
 
@@ -39,6 +41,34 @@ def with_page(arguments: Sequence[str]) -> list[str]:
         if argument == _OPTION and not following.lower().endswith(PAGES):
             found.append(_DEFAULT)
     return found
+
+
+def report_targets(
+    console: Console, dataset: GraphDataset, held_out: HeldOut, model: Any, path: Path, source: str, seed: int
+) -> dict[str, Any]:
+    """Write the page on how targets are predicted; what machines are told."""
+    from gspn.reports.making import make_target_report
+
+    of_graphs = hasattr(model, "features_")
+    tried = sorted(model.tried_, key=lambda one: one["loss"])[:_SHOWN] if of_graphs else []
+    inner = model.features_.learned_.models[0] if of_graphs else model
+    words = f"{type(model).__name__} on a GSPN" if of_graphs else type(inner).__name__
+    name = Path(source).name
+    made = make_target_report(
+        dataset, held_out, title=f"How well gspn predicts {', '.join(_target_names(model))} of {name}",
+        model=f"{words} of {inner.num_layers} levels and {inner.num_states} states.", tried=tried,
+        command=f"gspn fit {name} --target {' --target '.join(_target_names(model))} --seed {seed} --report",
+        seed=seed,
+    )  # fmt: skip
+    made.save(path)
+    console.note(f"report: {path}")
+    return {"report": str(path), "verdict": made.verdict}
+
+
+def _target_names(model: Any) -> list[str]:
+    from gspn.targets import target_schema
+
+    return list(target_schema(model.target).names)
 
 
 def report_gaps(

@@ -1,4 +1,4 @@
-"""The baselines beside a model that predicts targets: a constant, and what a table of plain numbers and a forest give."""
+"""The baselines beside a model that predicts targets: a constant, and a forest on a table of plain numbers."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ def for_vertices(
     usable = ~entries.isnan().all(0)
 
     def rows() -> NDArray[np.float64]:
-        schema = type(dataset.schema)(
-            one for one, there in zip(dataset.schema, usable.tolist(), strict=True) if there
-        )
+        schema = type(dataset.schema)(one for one, there in zip(dataset.schema, usable.tolist(), strict=True) if there)
         return Features.of(schema, entries[:, usable])(entries[:, usable]).double().numpy()
 
     def by_neighbours() -> list[Predictions]:

@@ -16,16 +16,19 @@ from gspn.plots.themes import themed
 from gspn.reports.certainty import Answers
 from gspn.reports.checking import OURS, Check
 from gspn.reports.surroundings import Surroundings
+from gspn.reports.targets import HeldOut
 
 MOST = 30
 """Columns in one picture of errors: those after them have their rows in the table."""
 _MOST_LINES, _MOST_SCATTERED = 5, 4
 
 
-def pictures(check: Check | None, surroundings: Surroundings | None) -> dict[str, Markup]:
+def pictures(
+    check: Check | None, surroundings: Surroundings | None, targets: HeldOut | None = None
+) -> dict[str, Markup]:
     """By name; without matplotlib none, as a report can be read without them."""
     try:
-        return dict(_drawn(check, surroundings))
+        return dict(_drawn(check, surroundings) + of_targets(targets))
     except MissingExtraError:
         return {}
 
@@ -43,6 +46,15 @@ def _drawn(check: Check | None, surroundings: Surroundings | None) -> list[tuple
     return found
 
 
+def of_targets(held_out: HeldOut | None) -> list[tuple[str, Markup]]:
+    found = []
+    for number, one in enumerate(() if held_out is None else held_out.targets[:_MOST_SCATTERED]):
+        found += of_certainty([one.answers], f"target-{number}-")
+        if one.answers.is_number:
+            found.append(of_numbers(one.answers, f"target-{number}"))
+    return found
+
+
 def of_errors(check: Check) -> list[tuple[str, Markup]]:
     told = [column for column in check.columns if column.relative(OURS) == column.relative(OURS)][:MOST]
     if not told:
@@ -55,7 +67,7 @@ def of_errors(check: Check) -> list[tuple[str, Markup]]:
     return [("errors", _inline(figure, "errors", "Errors of all methods, column by column"))]
 
 
-def of_certainty(answers: Sequence[Answers]) -> list[tuple[str, Markup]]:
+def of_certainty(answers: Sequence[Answers], prefix: str = "") -> list[tuple[str, Markup]]:
     """Whether intervals of numbers, and probabilities of categories, are what they promise."""
     found = []
     numbers = [own for own in answers if own.is_number]
@@ -65,13 +77,14 @@ def of_certainty(answers: Sequence[Answers]) -> list[tuple[str, Markup]]:
         shares = {"all columns": pooled} if many else {own.attribute.name: own.shares_inside(LEVELS) for own in numbers}
         count = sum(len(own.truth) for own in numbers) if many else min(len(own.truth) for own in numbers)
         title = "Share of truths inside intervals, against what the intervals promise"
-        found.append(("intervals", _inline(small.promises(LEVELS, shares, count), "intervals", title)))
+        name = f"{prefix}intervals"
+        found.append((name, _inline(small.promises(LEVELS, shares, count), name, title)))
     categories = [own for own in answers if not own.is_number]
     if categories:
         right = torch.cat([(own.best == own.truth).double() for own in categories])
         figure = small.reliability(torch.cat([own.probability for own in categories]), right)
         title = "How often the most probable value is right, against its probability"
-        found.append(("probabilities", _inline(figure, "probabilities", title)))
+        found.append((f"{prefix}probabilities", _inline(figure, f"{prefix}probabilities", title)))
     return found
 
 

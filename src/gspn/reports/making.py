@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from gspn.models.stack import Stack
 from gspn.reports.checking import Check, Learn, check
 from gspn.reports.page import Parts, honesty, verdict, write_page
 from gspn.reports.surroundings import describe
+from gspn.reports.targets import HeldOut
 
 SUFFIX = ".html"
 
@@ -126,6 +127,29 @@ def make_report(
         seconds=time.perf_counter() - start,
     )
     return Report(write_page(parts), _told(found, reason), [] if found is None else found.rows())
+
+
+def make_target_report(
+    dataset: GraphDataset,
+    held_out: HeldOut,
+    *,
+    title: str,
+    model: str,
+    tried: Sequence[Mapping[str, Any]] = (),
+    command: str = "",
+    seed: int = 0,
+) -> Report:
+    """The report on a model that predicts targets, from its scores on what was held out."""
+    parts = Parts(
+        title=title,
+        dataset=dataset,
+        surroundings=describe(dataset, seed),
+        targets=held_out,
+        model=model,
+        tried=tried,
+        command=command,
+    )
+    return Report(write_page(parts), held_out.verdict(), held_out.rows())
 
 
 def choosing_again(effort: policy.Effort, seed: int, progress: bool) -> Learn:

@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from gspn import __version__
-from gspn.attributes import Schema
+from gspn.attributes import Binary, Categorical, Schema
 from gspn.graphs import GraphDataset
 from gspn.pages import render
 from gspn.plots.themes import CSS
@@ -21,11 +21,14 @@ from gspn.policy.telling import in_words, judged, why
 from gspn.reports.checking import FEW, OURS, Check
 from gspn.reports.figures import MOST, pictures
 from gspn.reports.surroundings import Surroundings
+from gspn.reports.targets import HeldOut, TargetScores
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SHOWN = 8
 """Candidates that are listed at once; the others unfold."""
 
+_MOST_CLASSES = 12
+"""Of a table of confusions."""
 _NAMED = 6
 """Columns that a sentence names."""
 
@@ -43,7 +46,9 @@ class Parts:
     selection: Selection | None = None
     model: str = ""
     """Of the model, where nothing was chosen"""
-    targets: Any = None
+    targets: HeldOut | None = None
+    tried: Sequence[Mapping[str, Any]] = ()
+    """Heads that were tried, the best first: target, head, settings, loss and score"""
     command: str = ""
     seconds: float = math.nan
 
@@ -68,7 +73,8 @@ def write_page(parts: Parts) -> str:
         around=parts.surroundings,
         degrees=_degrees(parts.surroundings),
         chosen=None if parts.selection is None else _chosen(parts.selection),
-        pictures=pictures(parts.check, parts.surroundings),
+        pictures=pictures(parts.check, parts.surroundings, parts.targets),
+        confusions=[] if parts.targets is None else [confusion(one) for one in parts.targets.targets],
         write=write_number,
         percent=percent,
         version=__version__,
@@ -142,6 +148,23 @@ def _chosen(selection: Selection) -> Mapping[str, Any]:
 def _listed(told: Sequence[str]) -> str:
     more = len(told) - _NAMED
     return ", ".join(told[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def confusion(one: TargetScores) -> Mapping[str, Any] | None:
+    """How often each class was called what; None for numbers, and where there are too many classes to read."""
+    own, attribute = one.answers, one.attribute
+    if not isinstance(attribute, Categorical | Binary):
+        return None
+    values = attribute.categories if isinstance(attribute, Categorical) else (False, True)
+    codes = sorted({*own.truth.long().tolist(), *own.best.long().tolist()})
+    if len(codes) > _MOST_CLASSES:
+        return None
+    rows = []
+    for code in codes:
+        called = own.best[own.truth == code].long()
+        counts = [int((called == other).sum()) for other in codes]
+        rows.append((str(values[code]), [(count, count / max(len(called), 1)) for count in counts]))
+    return {"names": [str(values[code]) for code in codes], "rows": rows}
 
 
 def write_number(value: float) -> str:

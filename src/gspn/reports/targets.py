@@ -1,7 +1,7 @@
 """How good predictions of targets are on graphs or vertices that nothing was learned from, beside simple baselines.
 
-A fifth of the labels is held out. Who predicts has learned without them: `gspn fit` says how. Scores come with the range
-in which 95 of 100 other draws of as many held-out labels would have them.
+A fifth of the labels is held out. Who predicts has learned without them: `gspn fit` says how. Scores come with the
+range in which 95 of 100 other draws of as many held-out labels would have them.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ def too_few(dataset: GraphDataset) -> HeldOut:
     """What is said where nothing can be held out."""
     count = int((~np.isnan(labels_of(dataset)).all(1)).sum())
     what = "vertices" if dataset.target_level == "vertex" else "graphs"
-    return HeldOut(what=what, why_not=f"{count} labelled {what} are too few to hold any out: no score ({_FEWEST} would do)")
+    return HeldOut(
+        what=what, why_not=f"{count} labelled {what} are too few to hold any out: no score ({_FEWEST} would do)"
+    )
 
 
 def labels_of(dataset: GraphDataset) -> NDArray[np.float64]:
