@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gspn.convert.networkx import from_networkx, to_networkx
     from gspn.convert.tables import from_tables
     from gspn.errors import GSPNError
+    from gspn.graph_level.edit_list import edit_list
     from gspn.graph_level.features import GraphFeatures
     from gspn.graph_level.loading import load
     from gspn.graph_level.predicting import GraphClassifier, GraphRegressor
@@ -52,6 +53,7 @@ _HOMES = {
     "StoredGraph": "gspn.graphs.stored",
     "SupervisedGSPN": "gspn.models.supervised",
     "TableImputer": "gspn.imputation",
+    "edit_list": "gspn.graph_level.edit_list",
     "find_atoms": "gspn.atoms",
     "from_arrays": "gspn.convert.arrays",
     "from_networkx": "gspn.convert.networkx",
@@ -93,6 +95,7 @@ __all__ = [
     "__version__",
     "circuits",
     "datasets",
+    "edit_list",
     "find_atoms",
     "from_arrays",
     "from_networkx",

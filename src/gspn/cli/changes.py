@@ -42,7 +42,8 @@ def choose_graph(graphs: Graphs, which: str | None) -> Graphs:
         number = int(which)
     else:
         raise InputError(f"--which: there is no graph {which!r}; numbers go from 0 to {len(dataset) - 1}")
-    return replace(graphs, dataset=dataset[[number]])
+    rows = None if graphs.rows is None else graphs.rows.iloc[[number]]
+    return replace(graphs, dataset=dataset[[number]], rows=rows)
 
 
 def vertex_names(graphs: Graphs) -> list[str]:

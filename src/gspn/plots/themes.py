@@ -28,7 +28,7 @@ def themed(svg: str) -> str:
     """The chart with variables in its styles; a program that does not know them uses the light colours."""
     pattern = "|".join(map(re.escape, IN_THE_DARK))
     return re.sub(
-        rf"(?<=[:\s])({pattern})(?=[;\"\s])", lambda found: f"var(--plot-{_NAMES[found[1]]}, {found[1]})", svg
+        rf"(?<=[:\s])({pattern})(?=[;\"'\s])", lambda found: f"var(--plot-{_NAMES[found[1]]}, {found[1]})", svg
     )
 
 

@@ -77,6 +77,7 @@ def write_page(parts: Parts) -> str:
         confusions=[] if parts.targets is None else [confusion(one) for one in parts.targets.targets],
         write=write_number,
         percent=percent,
+        score=write_score,
         version=__version__,
         today=date.today().isoformat(),
     )
@@ -177,6 +178,11 @@ def write_number(value: float) -> str:
     if -12 < digits < 5:
         return f"{round(value, digits):,.{max(digits, 0)}f}"
     return f"{value:.2e}"
+
+
+def write_score(value: float) -> str:
+    """Three places behind the point, as scores are read; of what is far from 1, three digits."""
+    return f"{value:.3f}" if abs(value) < 10 else write_number(value)
 
 
 def percent(value: float) -> str:
