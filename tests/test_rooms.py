@@ -36,6 +36,7 @@ ROOMS = (
     ("graph_level",),
     ("testing",),
     ("plots",),
+    ("reports",),
     ("benchmarks",),
     ("experiments",),
     ("demo",),

@@ -46,6 +46,17 @@ Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite what exist
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes, only results and errors.")]
 
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        help="Write a page on how good this is: observed values are hidden and filled, beside simple methods "
+        "(default: report.html). Takes as long again.",
+        metavar="[PATH]",
+        show_default=False,
+    ),
+]
+
 # What columns mean.
 
 
