@@ -36,6 +36,8 @@ class Batch:
     """[E] edge types, or None where edges have none."""
     hidden: Tensor | None = None
     """[N, d] True where an entry leaves the evidence everywhere but stays known to the root as what is asked for."""
+    missing: Tensor | None = None
+    """[N, d] True where an entry is missing in the data although a value has been put in; None: wherever `x` is NaN"""
     y: Tensor | None = None
     """Targets: one row per graph or one row per vertex."""
     known_out_degree: Tensor | None = None

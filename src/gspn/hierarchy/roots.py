@@ -69,15 +69,19 @@ def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tenso
     for extended, position in with_private_copies(batch, vertices[rows], hidden[rows], *limits):
         pieces.append((rows[start : start + len(position)], hierarchy(extended), position))
         start += len(position)
-    x = batch.x[vertices].masked_fill(hidden, torch.nan)
-    return _given(hierarchy, pieces, Evidence(x, hidden))
+    known = _evidence_at(batch, vertices)
+    evidence = Evidence(known.x.masked_fill(hidden, torch.nan), known.hidden | hidden, known.missing_mask)
+    return _given(hierarchy, pieces, evidence)
 
 
 def roots_after(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Roots:
     """The root templates of the vertices after one pass over the batch as it is."""
-    hidden = None if batch.hidden is None else batch.hidden[vertices]
     everything = [(torch.arange(len(vertices)), hierarchy(batch), vertices)]
-    return _given(hierarchy, everything, Evidence(batch.visible[vertices], hidden))
+    return _given(hierarchy, everything, _evidence_at(batch, vertices))
+
+
+def _evidence_at(batch: Batch, vertices: Tensor) -> Evidence:
+    return Evidence(batch.visible, batch.hidden, batch.missing)[vertices]
 
 
 def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]], evidence: Evidence) -> Roots:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from gspn.circuits.templates import gaps_are_evidence
 from gspn.errors import InputError
 from gspn.files import digest
 from gspn.graphs import GraphDataset
@@ -304,5 +305,6 @@ def _results(run: TrainingRun) -> dict[str, Any]:
 def _terms(run: TrainingRun) -> int:
     """How many terms the objective has in a dataset: entries that may be masked, or vertices."""
     if run.settings["objective"] == "masked":
-        return int((~run.training.entries().isnan()).sum())
+        entries = run.training.entries()
+        return entries.numel() if gaps_are_evidence(run.model.hierarchy.families) else int((~entries.isnan()).sum())
     return int(run.training.num_vertices_per_graph().sum())
