@@ -230,7 +230,9 @@ class Hierarchy(nn.Module):
 
     def forward(self, batch: Batch) -> Evaluation:
         batch = batch.to(self.raw_prior.device)
-        climb = self.climb(Evidence(batch.visible, batch.hidden, batch.missing), batch, self.prior(), self.transitions())
+        climb = self.climb(
+            Evidence(batch.visible, batch.hidden, batch.missing), batch, self.prior(), self.transitions()
+        )
         levels = kernel_for(climb).climb(climb)
         evaluation = Evaluation(levels, climb.evidence, climb.families, batch.vertex_ptr, alone=climb.alone)
         if batch.hidden is None:

@@ -228,7 +228,7 @@ def entry(model: Model, graph: Graph, v: int, column: int) -> float:
 
 
 def masked(model: Model, graph: Graph, hidden: Hidden) -> list[float]:
-    """For each vertex log P(its hidden entries, gaps that are evidence included | everything visible); 0 without any."""
+    """For each vertex log P(its hidden entries, also gaps that are evidence | everything visible); 0 without any."""
     terms = []
     for v in range(len(graph.x)):
         if any(vertex == v for vertex, _ in hidden):

@@ -80,7 +80,7 @@ class GapLeaves(AroundLeaves):
         missing, present = (weights.double().mT @ code.double() for code in _codes(evidence))
         usual = self.usual.double()
         odds = (missing + LEAST + prior * usual).log() - (present + LEAST + prior * (1 - usual)).log()
-        seen = weights.sum(0) > 0
+        seen = (weights.sum(0) > 0) | (prior > 0)
         self.raw_gaps[level, seen] = odds.to(self.raw_gaps)[seen]
 
     def log_prior(self, natural: Natural, strength: float) -> Tensor:
