@@ -258,14 +258,14 @@ def test_a_stored_graph_gives_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("labels", ["targets", "evidence"])
 def test_supervised_models_have_them_too(labels: str, tmp_path: Path) -> None:
     """That a neighbour's or an own entry is missing changes a prediction, where labels are evidence and where not."""
-    data = graph(size=60)
-    data.y = data.x[:, 1].clone()
+    data, schema = graph(size=60), gspn.Schema([gspn.Continuous("a"), gspn.Continuous("b")])
+    data.x, data.y = data.x[:, [0, 2]], data.x[:, 3].clone()
     model = gspn.SupervisedGSPN(
-        SCHEMA, gspn.Categorical("y", [0, 1, 2]), 2, 3, 4, target_level="vertex", labels=labels, hidden=0, epochs=2,
+        schema, gspn.Binary("y"), 2, 3, 4, target_level="vertex", labels=labels, hidden=0, epochs=2,
         likelihood_weight=1.0, objective="masked", gaps="informative",
     )  # fmt: skip
     model.fit(data, progress=False, keep_scores=False)
-    assert all(((0 < leaf["gaps"]) & (leaf["gaps"] < 1)).all() for leaf in model.get_parameters()["leaves"].values())
+    assert all(((leaf["gaps"] > 0) & (leaf["gaps"] < 1)).all() for leaf in model.get_parameters()["leaves"].values())
     model.save(tmp_path)
     found = model.predict_proba(data)
     np.testing.assert_array_equal(gspn.load(tmp_path, gspn.SupervisedGSPN).predict_proba(data), found)
