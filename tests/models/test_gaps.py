@@ -16,13 +16,15 @@ from torch_geometric.data import Data
 import gspn
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.leaves import leaves_for
+from gspn.graphs.missing import with_missing, withholding
+from gspn.policy import HeldOutEntries
 from gspn.testing import oracle, oracle_graph, oracle_model
 
 USUAL: dict[str, Any] = {"num_layers": 2, "num_states": 3, "epochs": 0, "start": "em", "prior": 1.0}
 INFORMATIVE = USUAL | {"gaps": "informative"}
 
 
-def fitted(data: Data | None = None, **settings: Any) -> gspn.GSPN:
+def fitted(data: Any = None, **settings: Any) -> gspn.GSPN:
     model = gspn.GSPN(SCHEMA, **{**INFORMATIVE, **settings})
     return model.fit(graph() if data is None else data, progress=False, keep_scores=False)
 
@@ -203,6 +205,22 @@ def test_rows_without_any_value_say_that_they_are_gaps() -> None:
     assert float(model.log_likelihood(data)[7]) < -1.0
     assert bool(model.score_vertices(data)[7].isnan())
     assert bool(model.score_vertices(data)[:7].isfinite().all())
+
+
+def test_what_is_withheld_to_judge_by_is_no_gap() -> None:
+    """Probabilities of gaps are learned as if nothing were withheld; the judge asks for it as for what is hidden."""
+    dataset = gspn.pack(graph(size=400), SCHEMA)
+    held = HeldOutEntries(dataset, 0, 0.3)
+    share = dataset.entries().isnan().double().mean(0)
+    found = fitted(held.training, num_layers=1, num_states=1, prior=0.0)
+    torch.testing.assert_close(gaps_of(found)[0], (share * 400 + 0.5) / 401, rtol=1e-5, atol=1e-5)
+    model, mask = fitted(dataset, num_layers=1), torch.zeros(400, len(SCHEMA), dtype=torch.bool)
+    v = int((~dataset.entries()[:, 0].isnan()).nonzero()[0])
+    mask[v, 0] = True
+    asked = model.log_prob_missing(withholding(dataset, mask), list(dataset))[0][v]
+    answer = model.conditional(dataset[0], "a", vertices=[v]).log_prob(dataset.entries()[v, :1])
+    torch.testing.assert_close(asked.double(), answer[0], rtol=1e-4, atol=1e-4)
+    assert abs(float(model.log_prob_missing(with_missing(dataset, mask), list(dataset))[0][v] - asked)) > 1e-3
 
 
 # Kernels, files and other models.

@@ -90,6 +90,14 @@ def with_missing(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
     return replace(dataset, x=x)
 
 
+def withholding(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
+    """The dataset without the masked entries, which are not missing in the data: they are kept to judge by."""
+    left, rows = with_missing(dataset, mask), dataset.vertex_rows()
+    withheld = torch.zeros(dataset.x.shape, dtype=torch.bool) if dataset.withheld is None else dataset.withheld.clone()
+    withheld[rows] |= mask
+    return replace(left, withheld=withheld)
+
+
 def _check_share(share: float) -> None:
     if not 0 <= share <= 1:
         raise InputError(f"a share must be between 0 and 1, got {share}")

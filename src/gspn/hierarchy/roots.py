@@ -126,14 +126,15 @@ def log_prob_missing(hierarchy: Hierarchy, batch: Batch, truth: Tensor) -> Tenso
     stays in the evidence.
     """
     device = hierarchy.raw_prior.device
-    batch, truth = batch.to(device), truth.to(device)
+    batch, truth = replace(batch, hidden=None).hiding_withheld().to(device), truth.to(device)
     missing = ~batch.observed
     asked = (missing & ~torch.isnan(truth)).any(1)
     if hierarchy.guard:
-        roots = roots_after(hierarchy, replace(batch, hidden=None), torch.arange(batch.num_vertices))
+        roots = roots_after(hierarchy, batch, torch.arange(batch.num_vertices))
         filled = roots.evidence.having(torch.where(missing, truth, batch.x).cpu().double())
         return roots.log_prob(filled).to(hierarchy.raw_prior).masked_fill(~asked, 0.0)
-    evaluation: Evaluation = hierarchy(replace(batch, hidden=None))
-    evidence = Evidence(torch.where(missing, truth, batch.x), None, missing)
+    evaluation: Evaluation = hierarchy(batch)
+    codes = Evidence(batch.x, batch.hidden, batch.missing)
+    evidence = codes.having(torch.where(missing, truth, batch.x))
     log_hidden = hierarchy.root_log_value(evaluation, hierarchy.naturals(), evidence) - evaluation.log_visible
     return log_hidden.masked_fill(~asked, 0.0)
