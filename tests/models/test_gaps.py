@@ -266,6 +266,16 @@ def test_a_shortcut_weighs_probabilities(tmp_path: Path) -> None:
     torch.testing.assert_close(again.log_likelihood(graph()), model.log_likelihood(graph()), rtol=1e-5, atol=1e-5)
 
 
+def test_a_stack_has_gaps_of_one_kind() -> None:
+    members, data = [fitted(num_states=states) for states in (2, 3)], graph()
+    stack = gspn.Stack(members, [0.3, 0.7])
+    each = torch.stack([one.log_likelihood(data).exp() for one in members])
+    torch.testing.assert_close(stack.log_likelihood(data).exp(), 0.3 * each[0] + 0.7 * each[1], rtol=1e-4, atol=1e-9)
+    assert not stack.impute(data).x.isnan().any()
+    with pytest.raises(gspn.GSPNError, match="model 1 has gaps='ignorable'"):
+        gspn.Stack([members[0], fitted(gaps="ignorable")])
+
+
 def test_a_stored_graph_gives_the_same(tmp_path: Path) -> None:
     model, data = fitted(num_edge_types=1), graph()
     stored = gspn.store_graph(tmp_path / "graph", data.x, data.edge_index, SCHEMA, progress=False)

@@ -98,6 +98,12 @@ class GraphDataset:
         """[ΣN, d] the attributes of all vertices, graph after graph."""
         return self.x[self.vertex_rows()].double()
 
+    def missing(self) -> Tensor:
+        """[ΣN, d] True where an entry is a gap in the data, graph after graph; not where it is withheld."""
+        rows = self.vertex_rows()
+        unknown = self.x[rows].isnan()
+        return unknown if self.withheld is None else unknown & ~self.withheld[rows]
+
     def vertex_rows(self) -> Tensor:
         """[ΣN] the stored row of every vertex of this dataset, graph after graph."""
         return _rows(self.vertex_ptr, self.positions)

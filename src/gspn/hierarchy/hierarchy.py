@@ -332,9 +332,15 @@ class Hierarchy(nn.Module):
 
     # Starting points.
 
-    def set_units(self, x: Tensor) -> None:
-        """Take the units of continuous columns from rows x [n, d]; every attribute must be observed somewhere."""
+    def set_units(self, x: Tensor, missing: Tensor | None = None) -> None:
+        """Take the units of continuous columns from rows x [n, d]; every attribute must be observed somewhere.
+
+        `missing` [n, d] says which entries are gaps; None: all that are not there.
+        """
         take_units(self.families, self.template.scopes, x, "attribute", "at every vertex")
+        if missing is not None:
+            for family, scope in zip(self.families, self.template.scopes, strict=True):
+                family.set_gaps(missing[:, list(scope)])
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Start afresh from rows x [n, d]: leaves and priors from the data, transitions at random."""

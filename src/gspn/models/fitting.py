@@ -229,7 +229,7 @@ def _set_out(run: TrainingRun, objective: Objective, processes: Processes) -> Ch
         model._require_fitted()
     kept = None if run.checkpoint is None else Checkpoint.at(run.checkpoint, _identity(run))
     if not run.warm_start:
-        model.hierarchy.set_units(run.training.entries())
+        model.hierarchy.set_units(run.training.entries(), run.training.missing())
         run.goal.set_units(run.training)
         if kept is None or not kept.path.exists():  # else the weights come from there
             _initialise(run, objective, processes)

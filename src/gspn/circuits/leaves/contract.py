@@ -215,6 +215,9 @@ class Leaves(nn.Module, ABC):
     def set_units(self, x: Tensor) -> None:
         """Take the units from rows x [n, attributes], NaN = missing."""
 
+    def set_gaps(self, missing: Tensor) -> None:
+        """Take from the data which entries [n, attributes] are missing; others without a value are withheld."""
+
     def units(self) -> dict[str, Tensor]:
         """[centre, spread] by attribute, for those that are measured in units of the data."""
         return {}

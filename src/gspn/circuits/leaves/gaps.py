@@ -56,9 +56,12 @@ class GapLeaves(AroundLeaves):
 
     def start(self, groups: Sequence[Tensor], generator: torch.Generator) -> None:
         self.rest.start(groups, generator)
+        # Groups do not tell withheld entries from missing ones: as many are missing in each as usually are.
+        unknown, usual = torch.cat(list(groups)).isnan().double().mean(0).clamp_min(1e-9), self.usual.double()
+        share = (usual / unknown).nan_to_num(1.0).clamp_max(1.0)
         with torch.no_grad():
             for leaf, group in enumerate(groups):
-                missing = torch.isnan(group).double().sum(0) + self.usual
+                missing = share * torch.isnan(group).double().sum(0) + usual
                 self.raw_gaps[:, leaf] = torch.logit(missing / (len(group) + 1)).to(self.raw_gaps)
 
     @torch.no_grad()
@@ -91,8 +94,11 @@ class GapLeaves(AroundLeaves):
 
     def set_units(self, x: Tensor) -> None:
         super().set_units(x)
+        self.set_gaps(torch.isnan(x))
+
+    def set_gaps(self, missing: Tensor) -> None:
         # As if one more entry were as likely missing as not.
-        self.usual.copy_((torch.isnan(x).double().sum(0) + 0.5) / (len(x) + 1))
+        self.usual.copy_((missing.double().sum(0) + 0.5) / (len(missing) + 1))
 
     # The shortcut.
 
