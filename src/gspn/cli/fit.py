@@ -58,6 +58,14 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    gaps: Annotated[
+        str | None,
+        typer.Option(
+            help="ignorable (the default), or informative: which entries are missing is evidence of the others.",
+            rich_help_panel="Training",
+            show_default=False,
+        ),
+    ] = None,
     layers: options.Layers = None,
     states: options.States = None,
     epochs: options.Epochs = None,
@@ -123,7 +131,7 @@ def fit(
 
     _check_level(dataset, bool(target), level)
     show_graphs(console, dataset, said=None if edges is None else kinds, notes=graphs.notes)
-    said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed}
+    said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed, "gaps": gaps}
     if target and not end_to_end and predicts_graphs(dataset):
         wanted_of_model = said_of_model | {"objective": objective}
         predictor, held_out = fit_predictor(dataset, console, checkpoint, wanted_of_model, score)

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from gspn.circuits.templates import gaps_are_evidence
 from gspn.columns import shorten
 from gspn.errors import InputError
 from gspn.files import digest
@@ -249,7 +250,7 @@ def _set_out(run: TrainingRun, objective: Objective, processes: Processes) -> Ch
         model._require_fitted()
     kept = None if run.checkpoint is None else Checkpoint.at(run.checkpoint, _identity(run))
     if not run.warm_start:
-        model.hierarchy.set_units(run.training.entries())
+        model.hierarchy.set_units(run.training.entries(), run.training.missing())
         run.goal.set_units(run.training)
         if kept is None or not kept.path.exists():  # else the weights come from there
             _initialise(run, objective, processes)
@@ -325,7 +326,8 @@ def _results(run: TrainingRun) -> dict[str, Any]:
 def _terms(run: TrainingRun) -> int:
     """How many terms the objective has in a dataset: entries that may be masked, or vertices."""
     if run.settings["objective"] == "masked":
-        return int((~run.training.entries().isnan()).sum())
+        entries = run.training.entries()
+        return entries.numel() if gaps_are_evidence(run.model.hierarchy.families) else int((~entries.isnan()).sum())
     return int(run.training.num_vertices_per_graph().sum())
 
 

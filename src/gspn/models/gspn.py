@@ -121,6 +121,10 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         Values of continuous attributes that have a probability of their own beside the density, for zeros, caps and
         sentinels that occur often: {"income": [0.0, 99999.0]}. Each state learns how likely they are; beyond that, an
         entry at an atom is not informative about the others of its vertex. `gspn.find_atoms` finds some.
+    gaps:
+        "ignorable" (a missing entry says nothing), or "informative": every state learns how likely an entry of each
+        attribute is missing, so that gaps are evidence of the state, and through it of everything else. Dependence on
+        the missing value itself, beyond the state, is not modelled.
     """
 
     history_: list[dict[str, Any]]
@@ -161,6 +165,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         start: str = "clusters",
         halve_every: float | None = None,
         atoms: Mapping[str, Sequence[float]] | None = None,
+        gaps: str = "ignorable",
     ) -> None:
         super().__init__()
         self.schema = schema  # type: ignore[assignment]  # None until `fit`
@@ -190,6 +195,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         self.start = start
         self.halve_every = halve_every
         self.atoms = atoms
+        self.gaps = gaps
         self._infers = schema is None
         self._build()
 
@@ -472,7 +478,8 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         "prior" [S, C]; "transitions" [L-1, T, S, C, C]; "leaves" by attribute, each [L, leaves, …] (the root's row is
         the combined one where there is a shortcut): "mean", "std" (continuous), "probs" (categorical, binary), "rate"
         (Poisson), "mean", "dispersion" (negative binomial), "atoms" (their probabilities, attribute after attribute,
-        values ascending); "units" by continuous attribute [centre, spread]; "shortcut" [L-1] where there is one.
+        values ascending), "gaps" (probabilities of a missing entry; of several attributes that have leaves in common
+        [L, leaves, attributes]); "units" by continuous attribute [centre, spread]; "shortcut" [L-1] where there is one.
         """
         return self.hierarchy.export()
 

@@ -154,7 +154,7 @@ class Questions:
             return with_entries(graphs, filled)
         return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
 
-    def gaps(self, dataset: GraphDataset) -> Iterator[tuple[Batch, Tensor, Roots]]:
+    def gaps_of(self, dataset: GraphDataset) -> Iterator[tuple[Batch, Tensor, Roots]]:
         """Answers about gaps, for callers with several questions: chunks, vertices with gaps, their roots."""
         self._require_fitted()
         self._tell_objective()
