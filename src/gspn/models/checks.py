@@ -14,11 +14,10 @@ from torch import Tensor
 
 from gspn.arguments import check_choice, check_integer, check_real
 from gspn.attributes import Binary, Categorical, Schema
-from gspn.circuits.leaves import Leaves
+from gspn.circuits.leaves import Leaves, gaps
 from gspn.circuits.leaves.covariances import STRUCTURES
 from gspn.circuits.leaves.registry import check_family, correlated_scopes, family_name, needs_context
-from gspn.circuits.structure import Leaf, Unit, walk
-from gspn.circuits.validity import check_circuit
+from gspn.circuits.structure import Leaf, Unit, check_circuit, walk
 from gspn.columns import is_number
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
@@ -61,6 +60,7 @@ def check_model(given: Mapping[str, Any]) -> None:
     _check_context(num_layers, covariance, context, given["context_variance"], given["slopes"], given["guard"])
     _check_seams(schema, template, given["aggregation"], given["leaves"], covariance, context)
     chosen_atoms(schema, given["atoms"])
+    check_choice("gaps", given["gaps"], gaps.KINDS)
     check_training(given)
 
 

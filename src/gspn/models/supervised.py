@@ -76,7 +76,7 @@ class SupervisedGSPN(GSPN):
 
     def __init__(
         self,
-        schema: Schema,
+        schema: Schema | None,
         target: Target,
         num_layers: int = 5,
         num_states: int = 20,
@@ -113,6 +113,7 @@ class SupervisedGSPN(GSPN):
         labels: str = "targets",
         hidden: int = 16,
         class_weight: str | None = None,
+        gaps: str = "ignorable",
         pretraining: int = 0,
     ) -> None:
         self.target = target
@@ -155,6 +156,7 @@ class SupervisedGSPN(GSPN):
             start,
             halve_every,
             atoms,
+            gaps,
         )
 
     def _make(self, arguments: Mapping[str, Any]) -> None:
