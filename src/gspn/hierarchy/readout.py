@@ -3,8 +3,8 @@
 π_r = Ω(Σ_u Σ_l Σ_j ϑ[l, j]ᵀ h[l, u, j]) over the graph's vertices u, then P(y | graph) = Σ_i π_r(i) Π_t P(y_t | i) over
 the observed targets t. Posteriors are summed over the vertices before they are multiplied by ϑ: it is the same thing.
 
-With "standardised" pooling, log(1 + Σ_u h[l, u, j]) takes the place of the sums, in units of the training graphs, and ϑ
-is any matrix, with a Gaussian prior: a regression that needs few steps, and can say that a state speaks against a class.
+With "standardised" pooling, log(1 + Σ_u h[l, u, j]) takes the place of the sums, in units of the training graphs, and
+ϑ is any matrix, with a Gaussian prior: a regression that needs few steps and knows states that speak against a class.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.aggregation import aggregation_named
 from gspn.hierarchy.contexts import CONTEXTS
 from gspn.hierarchy.objectives import OBJECTIVES
-from gspn.hierarchy.readout import POOLINGS
 from gspn.hierarchy.ranges import check_supported
+from gspn.hierarchy.readout import POOLINGS
 from gspn.targets import target_schema
 
 TRAINING = (

@@ -253,9 +253,7 @@ def _learn_at_once(run: TrainingRun) -> None:
         setattr(run.model, name, result)
 
 
-def _set_out(
-    run: TrainingRun, objective: Objective, processes: Processes, show_progress: bool
-) -> Checkpoint | None:
+def _set_out(run: TrainingRun, objective: Objective, processes: Processes, show_progress: bool) -> Checkpoint | None:
     """Bring the weights to where the run starts, unless a checkpoint has them; gives where it is kept, if it is."""
     model, settings = run.model, run.settings
     if run.warm_start:

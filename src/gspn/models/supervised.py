@@ -63,8 +63,8 @@ class SupervisedGSPN(GSPN):
         With labels="evidence": None, or "balanced", which gives rare classes the same weight as common ones: for macro
         F1 rather than for probabilities.
     pretraining:
-        Epochs in which the vertices are learned first, without targets, from all training graphs: ten let the rest begin
-        from the unsupervised model.
+        Epochs in which the vertices are learned first, without targets, from all training graphs: ten let the
+        rest begin from the unsupervised model.
     monitor:
         The criterion for the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
     """
