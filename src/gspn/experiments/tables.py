@@ -224,11 +224,9 @@ def _number(scores: Mapping[int, Sequence[float]], planned: int) -> Number:
     """Over folds where several are planned, the runs of each averaged first; else over the runs of the only one."""
     values = [statistics.mean(runs) for runs in scores.values()] if planned > 1 else list(*scores.values())
     mean, deviation = statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
-    return (
-        Number(mean, deviation, folds=tuple(scores), by_fold=tuple(values))
-        if planned > 1
-        else Number(mean, deviation, len(values))
-    )
+    if planned == 1:
+        return Number(mean, deviation, len(values))
+    return Number(mean, deviation, folds=tuple(scores), by_fold=tuple(values))
 
 
 def _levels(grid: Grid, contests: Sequence[ModelSelection], records: Records) -> list[ResultTable | Chart]:
