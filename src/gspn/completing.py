@@ -153,7 +153,7 @@ def _answers(
     found: dict[str, NDArray[Any]] = {name: np.full(x.shape, np.nan) for name in _SPREAD}
     found["likely"] = np.full(x.shape, None, dtype=object)
     first = 0
-    for batch, vertices, given in model.gaps(dataset):
+    for batch, vertices, given in model.gaps_of(dataset):
         x[first : first + batch.num_vertices] = filled(given, batch, vertices, how, generator)
         first += batch.num_vertices
         if level is None:

@@ -233,15 +233,6 @@ def test_arguments_that_cannot_work_are_refused(arguments: dict[str, Any], messa
         CGMM(EVERY_KIND, **arguments).fit(GRAPHS)
 
 
-def test_unfitted_and_unobserved_are_refused() -> None:
-    with pytest.raises(GSPNError, match="not fitted"):
-        CGMM(EVERY_KIND).embed(GRAPHS)
-    blank = [Data(x=torch.where(torch.arange(5) == 1, torch.nan, graph.x), edge_index=graph.edge_index)
-             for graph in GRAPHS]  # fmt: skip
-    with pytest.raises(GSPNError, match="'element' is missing at every vertex"):
-        ECGMM(EVERY_KIND).fit(blank)
-
-
 def test_counts_are_read_on_a_log_scale() -> None:
     model = CGMM(EVERY_KIND, num_layers=1, num_states=2).fit(GRAPHS)
     entries = pack(GRAPHS, EVERY_KIND).entries()

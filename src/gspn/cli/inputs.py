@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gspn.models.stack import Stack
 
 MOLECULES, SD_FILES = (".smi", ".smiles", ".txt"), (".sdf", ".sd", ".mol")
-TABLES = (".csv", ".tsv", ".parquet", ".pq", ".xlsx")
+TABLES = (".csv", ".tsv", ".parquet", ".pq", ".xlsx", ".geojson", ".gpkg", ".shp")
 LITERAL = "smiles:"
 
 
@@ -39,6 +39,8 @@ class Graphs:
     """whether they can be drawn as molecules"""
     nodes: Table | None = None
     """the table of vertices, where there is one"""
+    rows: Any = None
+    """a DataFrame with one row for each molecule that was read, as the source has it"""
     notes: tuple[str, ...] = ()
     """what was found out about its columns, and how to say otherwise"""
 
@@ -211,8 +213,10 @@ def _graph_labels(wanted: Wanted) -> Any:
 
 def read_smiles(source: Path | Table | list[str], wanted: Wanted) -> Graphs:
     """Molecules from a file of SMILES, a table with a column of them, or a list."""
+    import numpy as np
+
     from gspn.columns import is_missing
-    from gspn.convert.files import Table
+    from gspn.convert.files import Table, import_pandas
     from gspn.convert.molecule_files import read_smiles_source
     from gspn.convert.molecules import from_smiles
 
@@ -229,21 +233,27 @@ def read_smiles(source: Path | Table | list[str], wanted: Wanted) -> Graphs:
         y = wanted.labels[0] if len(wanted.labels) == 1 else list(wanted.labels)
     called = read.id if read.id in columns else None
     records = read_smiles_source(given, read.smiles, [] if called is None else [called])
-    names = records.names if called is None else records.columns[called]
+    found = records.names if called is None else records.columns[called]
+    # What the file calls them, or the SMILES themselves: numbers would be off wherever one is left out.
+    names = [
+        str(text) if is_missing(name) or name == "" else name
+        for name, text in zip(repeat("") if found is None else found, records.texts, strict=False)
+    ]
     dataset = from_smiles(
         given,
         features=_features(wanted),
         smiles=read.smiles,
         y=y,
         target=wanted.target if y is not None else None,
-        # What the file calls them, or the SMILES themselves: numbers would be off wherever one is left out.
-        names=[
-            str(text) if is_missing(name) or name == "" else name
-            for name, text in zip(repeat("") if names is None else names, records.texts, strict=False)
-        ],
+        names=range(len(names)),
         progress=wanted.progress,
     )
-    return _atoms(dataset, wanted)
+    assert dataset.graph_names is not None
+    kept = [int(number) for number in dataset.graph_names]
+    called_so = np.empty(len(kept), dtype=object)
+    called_so[:] = [names[number] for number in kept]
+    rows = given if isinstance(source, Table) else import_pandas().DataFrame({"smiles": list(records.texts)})
+    return replace(_atoms(replace(dataset, graph_names=called_so), wanted), rows=rows.iloc[kept])
 
 
 def read_sd_file(path: Path, wanted: Wanted) -> Graphs:

@@ -29,7 +29,13 @@ Source = Annotated[
         show_default=False,
     ),
 ]
-Edges = Annotated[Path | None, typer.Argument(help="Table of edges, if SOURCE is one of vertices.", show_default=False)]
+Edges = Annotated[
+    Path | None,
+    typer.Argument(
+        help="Table of edges, if SOURCE is one of vertices; of places: contiguity, nearest, nearest:8.",
+        show_default=False,
+    ),
+]
 Model = Annotated[
     Path,
     typer.Option(
@@ -39,6 +45,17 @@ Model = Annotated[
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite what exists already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes, only results and errors.")]
+
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        help="Write a page on how good this is: observed values are hidden and filled, beside simple methods "
+        "(default: report.html). Takes as long again.",
+        metavar="[PATH]",
+        show_default=False,
+    ),
+]
 
 # What columns mean.
 

@@ -19,6 +19,7 @@ from gspn.convert.edges import both_directions, edges_as_table, find_reciprocal,
 from gspn.convert.files import Table, read_table
 from gspn.convert.finding import find_ends, holds
 from gspn.convert.ids import Vertices, alike, look_up, read_ids, show
+from gspn.convert.places import geometries
 from gspn.convert.values import encode_edge_types, placed
 from gspn.errors import Advice, InputError, Problems
 
@@ -128,6 +129,10 @@ class Layout:
         edge_type = None if codes is None else codes[row]
         if not self.parallel:
             self._refuse_repeat(table, vertices, directed, source, target, row, edge_type)
+        if self.directed is False:
+            # Sums depend on their order in the last digit; in this one, any form of the same edges gives the same.
+            order = np.lexsort([*([] if edge_type is None else [edge_type]), source, target])
+            source, target, edge_type = source[order], target[order], None if edge_type is None else edge_type[order]
         return EdgeRows(source, target, edge_type, names)
 
     def _ends(
@@ -218,8 +223,8 @@ def find_graphs(table: Table, graph: str, vertices: Vertices) -> NDArray[np.int6
 
 
 def free_columns(table: Table, roles: Mapping[str, str | None], ignored: Sequence[str]) -> dict[str, Any]:
-    """The columns that have no role and are not ignored."""
-    taken = {*roles.values(), *ignored}
+    """The columns that have no role and are not ignored; geometries say where something is, and nothing else."""
+    taken = {*roles.values(), *ignored, *geometries(table.frame)}
     return {name: table.frame[name] for name in table.frame.columns if name not in taken}
 
 

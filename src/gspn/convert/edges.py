@@ -1,8 +1,9 @@
 """Edges as people have them, made into the table of edges that `tables` reads; and rows that repeat each other.
 
-Known are edge lists, PyG's `edge_index`, sparse matrices (of scikit-learn's nearest neighbours, of AnnData's `obsp`),
-anything that carries one as `.sparse` (libpysal's weights), and NetworkX graphs. A row stands for both directions or
-for one. Which columns a table of edges has, and which edges are merged or refused, stays with `edge_tables`.
+Known are edge lists, PyG's `edge_index`, sparse matrices (of scikit-learn's nearest neighbours), what carries one
+(libpysal's weights as `.sparse`, AnnData in its `obsp`), NetworkX graphs, and words for neighbours in space (`places`).
+A row stands for both directions or for one. Which columns a table of edges has, and which edges are merged or refused,
+stays with `edge_tables`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gspn.columns import shorten, tensor_to_array
+from gspn.columns import enumerate_briefly, shorten, tensor_to_array
 from gspn.convert.files import Table, import_pandas
 from gspn.convert.ids import Vertices, show
+from gspn.convert.places import Nearby
 from gspn.errors import InputError
 
 
@@ -94,9 +96,11 @@ def _sorted_groups(*columns: NDArray[Any] | None) -> tuple[NDArray[np.int64], ND
 _log = logging.getLogger(__name__)
 
 _FORMS = (
-    "a DataFrame, a path, a [2, E] array of row numbers, a list of pairs of ids, a sparse [N, N] matrix, libpysal's "
-    "weights or a NetworkX graph"
+    "a DataFrame, a path, a [2, E] array of row numbers, a list of pairs of ids, a sparse [N, N] matrix, AnnData, "
+    "libpysal's weights, a NetworkX graph, or of places 'contiguity' or 'nearest'"
 )
+_PAIRWISE = ("connectivities", "spatial_connectivities")
+"""What scanpy and squidpy call the graph in an AnnData's `obsp`."""
 
 
 def edges_as_table(
@@ -112,10 +116,16 @@ def edges_as_table(
         return edges
     if isinstance(directed, str):
         raise InputError(f"directed={directed!r} names a column, but edges are no table: got {shorten(edges)}")
+    near = Nearby.named(edges)
+    if near is not None:
+        rows = near.rows(vertices.table, vertices.graph)
+        return _from_rows(*rows, vertices, source, target, graph, directed)
     if hasattr(edges, "nodes") and hasattr(edges, "edges") and callable(edges.nodes):
         ends = _pairs([(edge[0], edge[1]) for edge in edges.edges()])
         return _table(ends[:, 0], ends[:, 1], vertices, source, target, None)
     matrix = edges if _is_sparse(edges) else getattr(edges, "sparse", None)
+    if hasattr(edges, "obsp"):
+        matrix = _pairwise(edges.obsp)
     if matrix is not None and _is_sparse(matrix):
         return _from_rows(*_of_matrix(edges, matrix, vertices), vertices, source, target, graph, directed)
     array = tensor_to_array(edges) if hasattr(edges, "detach") else edges
@@ -129,7 +139,17 @@ def edges_as_table(
 
 def is_table(edges: Any) -> bool:
     """Whether edges are a table, or the path of one."""
+    if Nearby.named(edges) is not None:
+        return False
     return isinstance(edges, Table | str) or hasattr(edges, "__fspath__") or hasattr(edges, "columns")
+
+
+def _pairwise(matrices: Any) -> Any:
+    """The graph among the pairwise matrices of an AnnData."""
+    named = [name for name in _PAIRWISE if name in matrices] or list(matrices)
+    if len(named) != 1:
+        raise InputError(f"obsp holds the matrices {enumerate_briefly(named)}; pass one of them, as data.obsp['…']")
+    return matrices[named[0]]
 
 
 def _is_sparse(edges: Any) -> bool:
@@ -206,7 +226,9 @@ def _from_rows(
         ends = f"{show(vertices.ids[source[edge]])} and {show(vertices.ids[target[edge]])}"
         raise InputError(f"an edge joins {ends}, which are of different graphs; it must stay in one")
     if not directed:
-        kept, _ = pair_up(source, target, None)
+        kept, alone = pair_up(source, target, None)
+        if alone.any() and not alone.all():
+            _log.info("%s of %s edges are named from one end only, and apply both ways", f"{alone.sum():,}", len(kept))
         source, target = source[kept], target[kept]
     groups = None if graph is None else (graph, vertices.graphs[vertices.graph[source]])
     return _table(vertices.ids[source], vertices.ids[target], vertices, source_name, target_name, groups)

@@ -1,8 +1,8 @@
-"""Tables as people hand them over: a pandas DataFrame, or a file of CSV, TSV, Parquet or Excel.
+"""Tables as people hand them over: a pandas DataFrame, or a file of CSV, TSV, Parquet, Excel or places.
 
 Reading is all that belongs here: how a text is written (its encoding, its line ends, what separates its cells) is found
 unless given. What the columns mean is the business of `tables`, how cells are written that of `writings`. pandas,
-pyarrow and openpyxl are imported on use.
+pyarrow, openpyxl and geopandas are imported on use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _WHOLE_NUMBER = r"[+-]?\d+"
 
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 _PARQUET, _EXCEL = (".parquet", ".pq"), (".xlsx",)
-_ENDINGS = (*_SEPARATORS, *_PARQUET, *_EXCEL)
+_PLACES = (".geojson", ".gpkg", ".shp")
+_ENDINGS = (*_SEPARATORS, *_PARQUET, *_EXCEL, *_PLACES)
 _ZIPPED = b"PK\x03\x04"
 """Excel files begin so, whatever they are called."""
 
@@ -153,6 +154,8 @@ def _read_file(
         raise InputError(f"{path}: files of tables end in {', '.join(_ENDINGS)}")
     if not path.exists():
         raise InputError(f"{path}: there is no such file")
+    if ending in _PLACES:
+        return Table(_read_places(path), str(path))
     try:
         content = path.read_bytes()  # once: a pipe has nothing to say a second time
         if ending in _PARQUET:
@@ -174,6 +177,20 @@ def _read_file(
     except (*DAMAGE, csv.Error, ValueError, KeyError, BadZipFile) as error:  # pandas' and pyarrow's are ValueErrors
         raise InputError(f"{path} cannot be read: {error}") from error
     return Table(frame, str(path), is_text=True, text=text, separator=separator)
+
+
+def _read_places(path: Path) -> Any:
+    """A GeoDataFrame; a shapefile is several files, so the content of one would not do."""
+    try:
+        import geopandas
+    except ImportError as error:
+        raise MissingExtraError(
+            "files of places need geopandas, which is not installed: pip install 'gspn[spatial]'"
+        ) from error
+    try:
+        return geopandas.read_file(path)
+    except (OSError, ValueError, RuntimeError) as error:  # pyogrio's are RuntimeErrors
+        raise InputError(f"{path} cannot be read: {error}") from error
 
 
 def _read_excel(pandas: Any, content: bytes, path: Path) -> Any:

@@ -291,8 +291,11 @@ def from_tables(
 
     nodes: the table of vertices.
     edges: the table of edges; or a [2, E] array or tensor of row numbers, a list of pairs of ids, a sparse matrix whose
-        rows receive from their columns (scikit-learn's nearest neighbours, AnnData's `obsp`), libpysal's weights, or a
-        NetworkX graph whose vertices are ids.
+        rows receive from their columns (scikit-learn's nearest neighbours), AnnData or one matrix of its `obsp`,
+        libpysal's weights, or a NetworkX graph whose vertices are ids. Of places, which are the geometries of a
+        GeoDataFrame or columns x and y, or lon and lat: "contiguity" joins those that touch, "nearest" each with its
+        five nearest, "nearest:8" with eight. Weights are left out with a warning. Undirected edges are stored in one
+        order, so that all forms of the same edges give the same model.
     schema: the attributes, exactly those of the table; None infers them.
     id: the column of ids, or the name of the index; None is the index. Where no column is called "id", it is the
         column that holds what the edges name, else the index.

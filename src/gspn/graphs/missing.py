@@ -61,3 +61,11 @@ def with_missing(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
     x = dataset.x.clone()
     x[rows] = x[rows].masked_fill(mask, torch.nan)
     return replace(dataset, x=x)
+
+
+def withholding(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
+    """The dataset without the masked entries, which are not missing in the data: they are kept to judge by."""
+    left, rows = with_missing(dataset, mask), dataset.vertex_rows()
+    withheld = torch.zeros(dataset.x.shape, dtype=torch.bool) if dataset.withheld is None else dataset.withheld.clone()
+    withheld[rows] |= mask
+    return replace(left, withheld=withheld)

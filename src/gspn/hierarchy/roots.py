@@ -69,15 +69,19 @@ def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tenso
     for extended, position in with_private_copies(batch, vertices[rows], hidden[rows], *limits):
         pieces.append((rows[start : start + len(position)], hierarchy(extended), position))
         start += len(position)
-    x = batch.x[vertices].masked_fill(hidden, torch.nan)
-    return _given(hierarchy, pieces, Evidence(x, hidden))
+    known = _evidence_at(batch, vertices)
+    evidence = Evidence(known.x.masked_fill(hidden, torch.nan), known.hidden | hidden, known.missing_mask)
+    return _given(hierarchy, pieces, evidence)
 
 
 def roots_after(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Roots:
     """The root templates of the vertices after one pass over the batch as it is."""
-    hidden = None if batch.hidden is None else batch.hidden[vertices]
     everything = [(torch.arange(len(vertices)), hierarchy(batch), vertices)]
-    return _given(hierarchy, everything, Evidence(batch.visible[vertices], hidden))
+    return _given(hierarchy, everything, _evidence_at(batch, vertices))
+
+
+def _evidence_at(batch: Batch, vertices: Tensor) -> Evidence:
+    return Evidence(batch.visible, batch.hidden, batch.missing)[vertices]
 
 
 def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]], evidence: Evidence) -> Roots:
@@ -123,14 +127,15 @@ def log_prob_missing(hierarchy: Hierarchy, batch: Batch, truth: Tensor) -> Tenso
     stays in the evidence.
     """
     device = hierarchy.raw_prior.device
-    batch, truth = batch.to(device), truth.to(device)
+    batch, truth = replace(batch, hidden=None).hiding_withheld().to(device), truth.to(device)
     missing = ~batch.observed
     asked = (missing & ~torch.isnan(truth)).any(1)
     if hierarchy.guard:
-        roots = roots_after(hierarchy, replace(batch, hidden=None), torch.arange(batch.num_vertices))
+        roots = roots_after(hierarchy, batch, torch.arange(batch.num_vertices))
         filled = roots.evidence.having(torch.where(missing, truth, batch.x).cpu().double())
         return roots.log_prob(filled).to(hierarchy.raw_prior).masked_fill(~asked, 0.0)
-    evaluation: Evaluation = hierarchy(replace(batch, hidden=None))
-    evidence = Evidence(torch.where(missing, truth, batch.x), None, missing)
+    evaluation: Evaluation = hierarchy(batch)
+    codes = Evidence(batch.x, batch.hidden, batch.missing)
+    evidence = codes.having(torch.where(missing, truth, batch.x))
     log_hidden = hierarchy.root_log_value(evaluation, hierarchy.naturals(), evidence) - evaluation.log_visible
     return log_hidden.masked_fill(~asked, 0.0)

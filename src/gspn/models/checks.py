@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gspn.arguments import check_choice, check_integer, check_real
 from gspn.attributes import Binary, Categorical, Schema
-from gspn.circuits.leaves import Leaves
+from gspn.circuits.leaves import Leaves, gaps
 from gspn.circuits.leaves.covariances import STRUCTURES
 from gspn.circuits.leaves.registry import check_family, correlated_scopes, family_name, needs_context
 from gspn.circuits.structure import Leaf, Unit, check_circuit, walk
@@ -59,6 +59,7 @@ def check_model(given: Mapping[str, Any]) -> None:
     _check_context(num_layers, covariance, context, given["context_variance"], given["slopes"], given["guard"])
     _check_seams(schema, template, given["aggregation"], given["leaves"], covariance, context)
     chosen_atoms(schema, given["atoms"])
+    check_choice("gaps", given["gaps"], gaps.KINDS)
     check_training(given)
 
 

@@ -13,16 +13,17 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from gspn.circuits.templates import gaps_are_evidence
 from gspn.columns import shorten
 from gspn.errors import InputError
 from gspn.files import digest
@@ -62,6 +63,10 @@ _INITIAL_SCORE_GRAPHS = 1_000
 
 _START = 2
 """Names the stream of random numbers from which starting points are drawn."""
+
+
+Callback: TypeAlias = Callable[[Any, dict[str, Any]], object]
+"""Called with the model and the record of an epoch; True ends the training."""
 
 
 class Goal(Protocol):
@@ -149,6 +154,7 @@ class TrainingRun:
     """Graphs whose scores are kept as what is usual"""
     checkpoint: str | Path | None
     warm_start: bool
+    callbacks: tuple[Callback, ...] = ()
 
     @property
     def held_out(self) -> GraphDataset | None:
@@ -165,6 +171,13 @@ def settings_for(goal: Goal, arguments: dict[str, Any], overrides: Mapping[str, 
     # Plain numbers: a numpy float32 as lr would otherwise train differently from the number it is saved as.
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
     return goal.checked(plain)
+
+
+def checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+    listed = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
+    if not all(map(callable, listed)):
+        raise InputError(f"callbacks must be a list of functions of the model and a record, got {shorten(callbacks)}")
+    return listed
 
 
 def with_labels(validation: Any) -> tuple[Any, Any]:
@@ -197,6 +210,7 @@ def train(run: TrainingRun, show_progress: bool, seconds: float) -> Epochs:
             show_progress=show_progress,
             at_end=lambda: _results(run) if goal.learns_vertices(settings) else {},
             seconds=seconds,
+            is_enough=(lambda record: _called(run, record)) if run.callbacks else None,
         )
     except BaseException:
         # Ctrl-C after some epochs leaves what they taught; before that, the model is what it was.
@@ -207,6 +221,12 @@ def train(run: TrainingRun, show_progress: bool, seconds: float) -> Epochs:
         raise
     _keep(model, done, settings)
     _learn_at_once(run)
+
+
+def _called(run: TrainingRun, record: dict[str, Any]) -> bool:
+    """Whether one of the callbacks, all of which are called, wants to end the training."""
+    answers = [callback(run.model, record) for callback in run.callbacks]
+    return any(answer is True for answer in answers)
 
 
 def _keep(model: GSPN, done: Progress, settings: Mapping[str, Any]) -> None:
@@ -230,7 +250,7 @@ def _set_out(run: TrainingRun, objective: Objective, processes: Processes) -> Ch
         model._require_fitted()
     kept = None if run.checkpoint is None else Checkpoint.at(run.checkpoint, _identity(run))
     if not run.warm_start:
-        model.hierarchy.set_units(run.training.entries())
+        model.hierarchy.set_units(run.training.entries(), run.training.missing())
         run.goal.set_units(run.training)
         if kept is None or not kept.path.exists():  # else the weights come from there
             _initialise(run, objective, processes)
@@ -287,7 +307,7 @@ def _identity(run: TrainingRun) -> dict[str, Any]:
 
 
 def _results(run: TrainingRun) -> dict[str, Any]:
-    """How well vertices are predicted at the end, and what is usual in the training data, to rank others by."""
+    """How well vertices are predicted at the end, and what is usual in the training data, to compare others with."""
     hierarchy, seed, found = run.model.hierarchy, run.settings["seed"], dict[str, Any]()
     if run.held_out is not None:
         if is_cheap(run.held_out, hierarchy.longest_closed_walk, VALIDATION_ROOTS, seed):
@@ -306,7 +326,8 @@ def _results(run: TrainingRun) -> dict[str, Any]:
 def _terms(run: TrainingRun) -> int:
     """How many terms the objective has in a dataset: entries that may be masked, or vertices."""
     if run.settings["objective"] == "masked":
-        return int((~run.training.entries().isnan()).sum())
+        entries = run.training.entries()
+        return entries.numel() if gaps_are_evidence(run.model.hierarchy.families) else int((~entries.isnan()).sum())
     return int(run.training.num_vertices_per_graph().sum())
 
 

@@ -46,6 +46,7 @@ LATER: Mapping[str, Any] = {
     "start": "clusters",
     "halve_every": None,
     "atoms": None,
+    "gaps": "ignorable",
     "labels": "targets",
     "hidden": 16,
     "class_weight": None,

@@ -72,7 +72,7 @@ class SupervisedGSPN(GSPN):
 
     def __init__(
         self,
-        schema: Schema,
+        schema: Schema | None,
         target: Target,
         num_layers: int = 5,
         num_states: int = 20,
@@ -109,6 +109,7 @@ class SupervisedGSPN(GSPN):
         labels: str = "targets",
         hidden: int = 16,
         class_weight: str | None = None,
+        gaps: str = "ignorable",
     ) -> None:
         self.target = target
         self.num_graph_states = num_graph_states
@@ -149,6 +150,7 @@ class SupervisedGSPN(GSPN):
             start,
             halve_every,
             atoms,
+            gaps,
         )
 
     def _make(self, arguments: Mapping[str, Any]) -> None:

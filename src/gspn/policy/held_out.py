@@ -19,7 +19,7 @@ from gspn.circuits.distributions import CategoricalDistribution, Distribution
 from gspn.circuits.given import distributions
 from gspn.errors import InputError
 from gspn.graphs import GraphDataset
-from gspn.graphs.missing import with_missing
+from gspn.graphs.missing import withholding
 from gspn.models.checks import MAX_DEVIATIONS
 from gspn.models.gspn import GSPN
 from gspn.queries.contract import chunk_size
@@ -36,7 +36,7 @@ _HELD_OUT = -4
 class HeldOutEntries:
     """A judge by entries that training does not see, for where there are no graphs to spare, above all one graph.
 
-    A share of the observed entries is missing in `training`; the judge asks a model for them, and gives their loss in
+    A share of the observed entries is withheld in `training`; the judge asks a model for them, and gives their loss in
     nats per entry. Without it a model of a small graph learns the graph by heart, and is far too sure of what it fills
     in.
     """
@@ -45,7 +45,7 @@ class HeldOutEntries:
         mask = held_out_mask(dataset, seed, share)
         if not mask.any():
             raise InputError("no entry can be held out: there are too few, or their columns would be empty")
-        self.training = with_missing(dataset, mask)
+        self.training = withholding(dataset, mask)
         """The dataset without the held-out entries"""
         self.count = int(mask.sum())
         self._dataset, self._truth = dataset, list(dataset)

@@ -81,4 +81,5 @@ def sample_missing(model: Answering, batch: Batch, n: int, generator: torch.Gene
 
 def gaps_of(model: Answering, batch: Batch, vertices: Tensor) -> Roots:
     """The distributions over the vertices' entries, given all that is observed, and that gaps are gaps."""
+    batch = batch.hiding_withheld()
     return model.roots(batch, vertices, torch.zeros(len(vertices), batch.x.shape[1], dtype=torch.bool))

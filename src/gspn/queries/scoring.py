@@ -85,7 +85,7 @@ def totals(model: Answering, batch: Batch, vertices: Tensor, leave_one_out: bool
 
 def per_entry(sums: Tensor) -> Tensor:
     """Log-likelihood per observed entry from totals [..., 2]; NaN where nothing is observed."""
-    return sums[..., 0] / sums[..., 1]
+    return (sums[..., 0] / sums[..., 1]).masked_fill(sums[..., 1] == 0, torch.nan)
 
 
 def is_cheap(dataset: GraphDataset, longest_closed_walk: int, most_vertices: int, seed: int) -> bool:

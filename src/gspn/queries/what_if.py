@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gspn import sketches
 from gspn.attributes import Binary, Categorical, Schema
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.given import Roots
@@ -56,6 +57,14 @@ class WhatIf:
         """[] the change of the graph's total, in nats."""
         return self.change.double().sum().to(self.before.dtype)
 
+    def _repr_html_(self) -> str:
+        shown = min(int((self.change != 0).sum()), _MOST_ROWS)
+        most = self.change.abs().argsort(descending=True, stable=True)[:shown].tolist()
+        title = "change of each, in nats" if shown else "no vertex changes"
+        bars = sketches.changes([f"vertex {v}" for v in most], self.change[most].tolist(), title)
+        first, *_, last = str(self).splitlines()
+        return sketches.shown(first, bars, note=last if self.derived else "")
+
     def __repr__(self) -> str:
         change, relative = self.change, self.relative
         before, after = (side.double().sum().item() for side in (self.before, self.after))
@@ -84,6 +93,9 @@ def what_if(
 
     `revalued` are the vertices whose entries differ, `rewired` those whose incoming edges do.
     """
+    unknown = after.x.isnan() & ~before.x.isnan()
+    if unknown.any():  # hypothetically: that is no gap in the data, which might be evidence
+        after = after.hiding(unknown)
     sides = (before.x, after.x), (after.x, before.x)
     scored = [_shown(side.masked_fill(other.isnan(), torch.nan)) for side, other in sides]
     everywhere = torch.arange(before.num_vertices)

@@ -176,6 +176,7 @@ def train_by_epochs(
     show_progress: bool = True,
     at_end: Callable[[], dict[str, float]] = dict,
     seconds: float = math.inf,
+    is_enough: Callable[[dict[str, Any]], bool] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> Epochs:
     """Train until `epochs`, or until validation has not improved for `patience` of them; then keep the best weights.
@@ -185,8 +186,8 @@ def train_by_epochs(
     `validate` is asked after every epoch, where there is something to validate on. `progress` is brought up to date
     after every epoch, so that it is right also when training ends by an exception. `at_end` is called once, with the
     final weights, unless the generator is closed before; what it gives stands in `progress.results`. After so many
-    `seconds` the epoch that is under way is the last one of this call. Without an `optimizer`, Adam moves all
-    parameters by the settings.
+    `seconds` the epoch that is under way is the last one of this call, and so is one whose record `is_enough`. Without
+    an `optimizer`, Adam moves all parameters by the settings.
     """
     start = time.monotonic()
     run = _Run(
@@ -214,6 +215,9 @@ def train_by_epochs(
                 save()
                 saved = time.monotonic()
             yield record
+            if is_enough is not None and processes.any(is_enough(record)):
+                _log.info("a callback has ended the training after %d epochs", progress.epoch)
+                break
             if math.isfinite(seconds) and processes.any(time.monotonic() - start >= seconds):
                 _log.info("the time is up after %d of %d epochs", progress.epoch, settings.epochs)
                 break
