@@ -25,7 +25,7 @@ from gspn.attributes import Binary, Categorical, Count
 from gspn.baselines import FeatureImputer
 from gspn.baselines.features import Features
 from gspn.baselines.gaussian_em import GaussianMixture, fit_gaussian_mixture
-from gspn.baselines.imputers import neighbour_means
+from gspn.baselines.neighbour_means import neighbour_means
 from gspn.circuits.given import distributions
 from gspn.errors import GSPNError, InputError, MissingExtraError
 from gspn.experiments.yardstick.answers import Answers, Normals, Probabilities, Residuals, calibrated
