@@ -50,6 +50,9 @@ TRAINING = (
 
 STARTS = ("clusters", "em")
 
+MAX_DEVIATIONS = 1e6
+"""How far a continuous value may lie from its column's mean, in deviations: beyond, densities would overflow."""
+
 
 def check_model(given: Mapping[str, Any]) -> None:
     """All arguments of `GSPN`, by name."""
@@ -230,10 +233,6 @@ def _check_labels(labels: Any, target: Any, target_level: str, head: str, hidden
     targets = target_schema(target)
     if class_weight is not None and (len(targets) > 1 or not isinstance(targets[0], Binary | Categorical)):
         raise InputError("class_weight is for a single categorical or binary target")
-
-
-MAX_DEVIATIONS = 1e6
-"""How far a continuous value may lie from its column's mean, in deviations: beyond, densities would overflow."""
 
 
 def check_edge_types(dataset: GraphDataset, num_edge_types: int) -> None:

@@ -68,6 +68,13 @@ TENSORS, NEW = "model.safetensors", "model.safetensors.new"
 MEMBERS = "members"
 """The folder with the models of a stack"""
 
+_SHARED: dict[str, type] = {"format": int, "gspn": str, "model": str, "results": dict}
+_KINDS = _SHARED | {"dtype": str, "settings": dict, "fitted": bool, "history": list, "tensors": str}
+_KINDS_OF_A_STACK = _SHARED | {"members": list, "weights": list}
+"""What a `model.json` holds, by key."""
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+Model = TypeVar("Model", bound="GSPN | Stack")
+
 
 def save(model: GSPN, folder: Path) -> None:
     _write(*_content(model), folder)
@@ -201,16 +208,6 @@ def settings_from_json(plain: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("template") is not None:
         settings["template"] = circuit_from_json(settings["template"])
     return settings
-
-
-_SHARED: dict[str, type] = {"format": int, "gspn": str, "model": str, "results": dict}
-_KINDS = _SHARED | {"dtype": str, "settings": dict, "fitted": bool, "history": list, "tensors": str}
-_KINDS_OF_A_STACK = _SHARED | {"members": list, "weights": list}
-"""What a `model.json` holds, by key."""
-
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
-
-Model = TypeVar("Model", bound="GSPN | Stack")
 
 
 @overload
