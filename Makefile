@@ -20,7 +20,7 @@ demo: $(VENV)/.installed ## run the demonstration: a table, pictures and a page 
 	$(VENV)/bin/gspn demo
 
 test: lint ## check style and types, then run all tests that need no data sets
-	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not data" -n 2 --timeout 600 --cov --cov-report=term $(ARGS)
+	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not data" -n 2 --cov --cov-report=term $(ARGS)
 
 test-data: $(VENV)/.installed-dev ## run the tests on real data (GSPN_DATA_ROOT, or ../shared/data)
 	$(PY) -m pytest -m data $(ARGS)

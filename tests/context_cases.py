@@ -104,7 +104,7 @@ def draw_atoms(rng: np.random.Generator, schema: Schema) -> Atoms:
     return {name: [0.0, -30.0][: int(rng.integers(1, 3))] for name in chosen}
 
 
-def make_case(seed: int, *, atoms: bool = False) -> Case:
+def make_case(seed: int, *, atoms: bool = False, gaps: str = "ignorable") -> Case:
     rng = np.random.default_rng(1000 + seed)
     context = CONTEXTS[(seed + 1) % 3] if seed % 8 else CONTEXTS[1 + seed // 8 % 2]
     axes: dict[str, Any] = {
@@ -120,7 +120,7 @@ def make_case(seed: int, *, atoms: bool = False) -> Case:
     }
     schema = draw_schema(rng)
     data = draw_graph(rng, schema, axes)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"gaps": gaps}
     if atoms:
         other = np.random.default_rng(2000 + seed)
         more["atoms"] = draw_atoms(other, schema)

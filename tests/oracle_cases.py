@@ -22,6 +22,7 @@ HIDDEN = ("none", "own vertex", "one entry", "masked")
 TEMPLATES = ("naive Bayes", "hand-made", "random")
 GRAPHS = ("cyclic", "directed", "self-loops", "parallel", "components", "no edges")
 SHORTCUTS = (None, "mean", "learned")
+GAPS = ("ignorable", "informative")
 
 
 @dataclass
@@ -113,6 +114,7 @@ def make_case(seed: int) -> Case:
         "missing": float(rng.choice([0.0, 0.25, 0.6, 1.0], p=[0.3, 0.3, 0.3, 0.1])),
         "hidden": HIDDEN[(seed // 3) % 4],
         "states": int(rng.integers(2, 4)),
+        "gaps": GAPS[(seed // 12) % 2],
     }
     axes["shortcut"] = SHORTCUTS[int(rng.integers(3))] if axes["levels"] > 1 else None
     schema = draw_schema(rng)
@@ -138,6 +140,7 @@ def make_case(seed: int) -> Case:
         shortcut=axes["shortcut"],
         num_edge_types=axes["edge types"],
         seed=seed,
+        gaps=axes["gaps"],
     ).double()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -74,12 +74,12 @@ def as_graph(x: NDArray[Any], edges: list[tuple[int, int]], y: NDArray[Any] | No
 @pytest.mark.parametrize("targets", [Schema([KIND]), SEVERAL], ids=["one target", "several"])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_labels_depend_on_is_the_oracles(targets: Schema, kind: str, seed: int) -> None:
-    """Block by block, with gaps, hidden entries, unknown labels and every kind of graph."""
+    """Block by block, with gaps of either kind, hidden entries, unknown labels and every kind of graph."""
     rng = np.random.default_rng(seed)
     n = 6
     edges = draw_edges(rng, kind, n)
     x, y = draw_values(rng, ATTRIBUTES, n, 0.3), draw_labels(rng, targets, n, 0.4)
-    model = random_model(rng, ATTRIBUTES, targets)
+    model = random_model(rng, ATTRIBUTES, targets, gaps=("ignorable", "informative")[seed % 2])
     hidden = rng.random(x.shape) < 0.2
     dataset = gspn.pack(as_graph(x, edges), ATTRIBUTES).with_targets(torch.from_numpy(y), "vertex")
     batch = dataset.batch(torch.arange(1)).hiding(torch.from_numpy(hidden))

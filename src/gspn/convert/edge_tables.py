@@ -1,6 +1,6 @@
 """Tables of edges: which column means what, directions, types and repeats, and what else two tables say of each other.
 
-Edges in other forms than tables are brought into this one by `edge_forms`; tables of vertices are read in `tables`.
+Edges in other forms than tables are brought into this one by `edges`; tables of vertices are read in `tables`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Binary, Categorical, Schema
 from gspn.columns import enumerate_briefly
-from gspn.convert.edge_forms import edges_as_table, is_table
-from gspn.convert.edges import both_directions, find_reciprocal, find_repeat
+from gspn.convert.edges import both_directions, edges_as_table, find_reciprocal, find_repeat, is_table
 from gspn.convert.files import Table, read_table
 from gspn.convert.finding import find_ends, holds
 from gspn.convert.ids import Vertices, alike, look_up, read_ids, show

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from gspn.columns import shorten
-from gspn.convert.edge_forms import is_table
+from gspn.convert.edges import is_table
 from gspn.convert.files import Table, import_pandas
 from gspn.convert.foreign import DataFrame
 from gspn.errors import InputError

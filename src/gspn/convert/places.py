@@ -1,7 +1,7 @@
 """Edges from where vertices are: places that touch each other, or the nearest ones.
 
 Places are the geometries of a GeoDataFrame, or columns of coordinates; columns of geometries are recognised by their
-type, so that nothing is imported for other tables. Which of these edges are one is the business of `edge_forms`.
+type, so that nothing is imported for other tables. Which of these edges are one is the business of `edges`.
 """
 
 from __future__ import annotations

@@ -155,7 +155,9 @@ class LabelContext(nn.Module):
 def attributes_told(hierarchy: Hierarchy, batch: Batch) -> Tensor:
     """[N, ·] the blocks of attributes before standardising, NaN where there are no senders."""
     batch = batch.to(hierarchy.raw_prior.device)
-    climb = hierarchy.climb(Evidence(batch.visible, batch.hidden), batch, hierarchy.prior(), hierarchy.transitions())
+    climb = hierarchy.climb(
+        Evidence(batch.visible, batch.hidden, batch.missing), batch, hierarchy.prior(), hierarchy.transitions()
+    )
     naturals = [at_level(natural, 0) for natural in climb.naturals]
     received = climb.aggregate(0, None, None)
     inputs, _ = relative(climb.template, inputs_of(climb.template, climb.families, naturals, climb.evidence)[0])

@@ -34,10 +34,14 @@ def objective_for(hierarchy: Hierarchy, name: str, mask_rate: float, seed: int) 
     """The objective of the given name; `mask_rate` is the share of vertices that are predicted in a step."""
     if name == "pseudo":
         return lambda batch, epoch: _pseudo(hierarchy, batch)
+    gaps = gaps_are_evidence(hierarchy.families)
     if name == "masked":
-        gaps = gaps_are_evidence(hierarchy.families)
         return lambda batch, epoch: _masked(hierarchy, batch, hide_entries(batch, mask_rate, seed, epoch, gaps=gaps))
-    return lambda batch, epoch: _leave_one_out(hierarchy, batch, choose_vertices(batch, mask_rate, seed, epoch))
+
+    def chosen(batch: Batch, epoch: int) -> Tensor:
+        return choose_vertices(batch, mask_rate, seed, epoch, gaps=gaps)
+
+    return lambda batch, epoch: _leave_one_out(hierarchy, batch, chosen(batch, epoch))
 
 
 def with_prior(

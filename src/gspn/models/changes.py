@@ -14,9 +14,9 @@ from gspn.errors import InputError
 from gspn.graphs import OneGraph, SeveralGraphs, is_single_graph
 from gspn.graphs.edits import edit
 from gspn.hierarchy.roots import COPIES_AT_ONCE
-from gspn.models.compatibility import check_entries
+from gspn.models.checks import check_entries
 from gspn.models.questions import Graphs, Questions, Vertices
-from gspn.queries.chunks import chunk_size
+from gspn.queries.contract import chunk_size
 from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
 
 

@@ -2,7 +2,10 @@
 
 The loop itself is in `gspn.training`; here belongs what a model brings to it: a starting point, what makes a run that
 run, who judges it, what is kept at its end. What is learned is a `Goal`: here the entries of vertices, in `goals` what
-has targets. Sizes and what is held out are the caller's choice, or that of `gspn.policy`.
+has targets. Sizes, what is held out and what is worth judging by are the caller's choice, or that of `gspn.policy`.
+
+A judge, which `fit` may be given as `validation` in place of graphs, looks at the model after every epoch and says how
+good it is; the best epoch is kept, and training ends when there is none for `patience` epochs.
 """
 
 from __future__ import annotations
@@ -12,13 +15,15 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from gspn.circuits.templates import gaps_are_evidence
 from gspn.columns import shorten
 from gspn.errors import InputError
 from gspn.files import digest
@@ -26,12 +31,9 @@ from gspn.graphs import GraphDataset
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for, with_prior
 from gspn.models import saving
-from gspn.models.arguments import TRAINING, check_training
-from gspn.models.compatibility import check_magnitudes
+from gspn.models.checks import TRAINING, check_magnitudes, check_training
 from gspn.models.expectation_maximisation import learn_by_em, learn_on_by_em, settle
-from gspn.models.judging import Judge, asked
-from gspn.queries.likelihood import leave_one_out_nll
-from gspn.queries.scoring import is_cheap, training_scores
+from gspn.queries.scoring import is_cheap, leave_one_out_nll, training_scores
 from gspn.random_streams import keyed_generator
 from gspn.training import (
     Checkpoint,
@@ -248,7 +250,7 @@ def _set_out(run: TrainingRun, objective: Objective, processes: Processes) -> Ch
         model._require_fitted()
     kept = None if run.checkpoint is None else Checkpoint.at(run.checkpoint, _identity(run))
     if not run.warm_start:
-        model.hierarchy.set_units(run.training.entries())
+        model.hierarchy.set_units(run.training.entries(), run.training.missing())
         run.goal.set_units(run.training)
         if kept is None or not kept.path.exists():  # else the weights come from there
             _initialise(run, objective, processes)
@@ -324,5 +326,51 @@ def _results(run: TrainingRun) -> dict[str, Any]:
 def _terms(run: TrainingRun) -> int:
     """How many terms the objective has in a dataset: entries that may be masked, or vertices."""
     if run.settings["objective"] == "masked":
-        return int((~run.training.entries().isnan()).sum())
+        entries = run.training.entries()
+        return entries.numel() if gaps_are_evidence(run.model.hierarchy.families) else int((~entries.isnan()).sum())
     return int(run.training.num_vertices_per_graph().sum())
+
+
+_GIVEN = ("validation", "score")
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Evaluates the model after every epoch of a training."""
+
+    def __call__(self, model: Any, /) -> Mapping[str, float]:
+        """A loss as "validation" and, if `monitor="score"` is to choose by it, a "score" (higher is better).
+
+        The model has the weights of the epoch and can be asked anything; it must be left as it is.
+        """
+
+    def digest(self) -> str:
+        """A fingerprint of what it judges by: a checkpoint is continued only under the same judge."""
+
+
+def as_judge(validation: Any) -> Judge | None:
+    """What judges by itself; None for graphs to judge by. PyG's Data happen to be callable."""
+    if not callable(validation) or isinstance(validation, Data):
+        return None
+    if not isinstance(validation, Judge):
+        raise InputError(
+            "validation must be graphs or a judge, which is called with the model and has digest(); got "
+            f"{shorten(validation)}"
+        )
+    return validation
+
+
+def asked(judge: Judge, model: Any, monitor: str) -> Validate:
+    """The judge of this model, as the fit loop calls it: its answers are checked."""
+    needed = _GIVEN if monitor == "score" else _GIVEN[:1]
+
+    def validate() -> dict[str, float]:
+        found = judge(model)
+        if not isinstance(found, Mapping) or not set(needed) <= set(found) <= set(_GIVEN):
+            raise InputError(f"a judge must give {' and '.join(map(repr, needed))} by name, got {shorten(found)}")
+        for name, value in found.items():
+            if not isinstance(value, Real):
+                raise InputError(f"a judge must give numbers, got {shorten(value)} as {name!r}")
+        return {name: float(found[name]) for name in _GIVEN if name in found}
+
+    return validate

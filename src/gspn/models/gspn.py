@@ -24,22 +24,22 @@ from gspn.graphs import Batch, GraphDataset, is_single_graph
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.models import saving
-from gspn.models.arguments import check_model, chosen_atoms, chosen_leaves
 from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
-from gspn.models.compatibility import check_magnitudes
+from gspn.models.checks import check_magnitudes, check_model, chosen_atoms, chosen_leaves
 from gspn.models.devices import check_device
 from gspn.models.fitting import (
     Callback,
     Entries,
     Goal,
+    Judge,
     TrainingRun,
+    as_judge,
     checked_callbacks,
     settings_for,
     train,
     with_labels,
 )
-from gspn.models.judging import Judge, as_judge
 from gspn.models.questions import Graphs as Graphs
 from gspn.models.questions import listed
 from gspn.models.representations import Representations
@@ -121,6 +121,10 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         Values of continuous attributes that have a probability of their own beside the density, for zeros, caps and
         sentinels that occur often: {"income": [0.0, 99999.0]}. Each state learns how likely they are; beyond that, an
         entry at an atom is not informative about the others of its vertex. `gspn.find_atoms` finds some.
+    gaps:
+        "ignorable" (a missing entry says nothing), or "informative": every state learns how likely an entry of each
+        attribute is missing, so that gaps are evidence of the state, and through it of everything else. Dependence on
+        the missing value itself, beyond the state, is not modelled.
     """
 
     history_: list[dict[str, Any]]
@@ -161,6 +165,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         start: str = "clusters",
         halve_every: float | None = None,
         atoms: Mapping[str, Sequence[float]] | None = None,
+        gaps: str = "ignorable",
     ) -> None:
         super().__init__()
         self.schema = schema  # type: ignore[assignment]  # None until `fit`
@@ -190,6 +195,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         self.start = start
         self.halve_every = halve_every
         self.atoms = atoms
+        self.gaps = gaps
         self._infers = schema is None
         self._build()
 
@@ -305,7 +311,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
             ignored; scikit-learn's pipelines pass it.
         validation: chooses the best epoch and ends the training early: graphs, a pair (graphs, y), or a judge that is
             called with the model after every epoch and returns its loss, {"validation": …} (see
-            `gspn.models.judging.Judge`).
+            `gspn.models.fitting.Judge`).
         checkpoint: a file from which an interrupted run continues.
         progress: whether a progress bar is shown.
         warm_start: whether to continue from the present weights: by gradient descent, or by EM if there are no epochs
@@ -472,7 +478,8 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         "prior" [S, C]; "transitions" [L-1, T, S, C, C]; "leaves" by attribute, each [L, leaves, …] (the root's row is
         the combined one where there is a shortcut): "mean", "std" (continuous), "probs" (categorical, binary), "rate"
         (Poisson), "mean", "dispersion" (negative binomial), "atoms" (their probabilities, attribute after attribute,
-        values ascending); "units" by continuous attribute [centre, spread]; "shortcut" [L-1] where there is one.
+        values ascending), "gaps" (probabilities of a missing entry; of several attributes that have leaves in common
+        [L, leaves, attributes]); "units" by continuous attribute [centre, spread]; "shortcut" [L-1] where there is one.
         """
         return self.hierarchy.export()
 

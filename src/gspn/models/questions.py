@@ -19,11 +19,9 @@ from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.graphs import Graphs as Graphs
 from gspn.hierarchy import Hierarchy
-from gspn.models.compatibility import check_edge_types, check_magnitudes
-from gspn.queries import missing
-from gspn.queries.chunks import chunk_size
-from gspn.queries.conditional import conditional, conditional_of_one
-from gspn.queries.contract import Answering
+from gspn.models.checks import check_edge_types, check_magnitudes
+from gspn.queries.contract import Answering, chunk_size
+from gspn.queries.entries import HOW, conditional, conditional_of_one, fill, gaps_of, sample_missing
 from gspn.queries.pseudo_gibbs import pseudo_gibbs
 from gspn.queries.scoring import per_entry, rank, score_entries, totals, training_scores
 
@@ -148,15 +146,15 @@ class Questions:
             vertex.
         generator: what "sample" draws from; None is torch's own.
         """
-        check_choice("how", how, missing.HOW)
+        check_choice("how", how, HOW)
         self._tell_objective()
         graphs = _kept(graphs)
-        filled = self._ask(graphs, lambda batch, _: missing.fill(self.answering, batch, how, generator))
+        filled = self._ask(graphs, lambda batch, _: fill(self.answering, batch, how, generator))
         if isinstance(filled, Tensor):
             return with_entries(graphs, filled)
         return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
 
-    def gaps(self, dataset: GraphDataset) -> Iterator[tuple[Batch, Tensor, Roots]]:
+    def gaps_of(self, dataset: GraphDataset) -> Iterator[tuple[Batch, Tensor, Roots]]:
         """Answers about gaps, for callers with several questions: chunks, vertices with gaps, their roots."""
         self._require_fitted()
         self._tell_objective()
@@ -164,7 +162,7 @@ class Questions:
         self._check_magnitudes(dataset)
         for batch in dataset.chunks(chunk_size(self.answering)):
             vertices = (~batch.observed).any(1).nonzero().squeeze(1)
-            yield batch, vertices, missing.gaps_of(self.answering, batch, vertices)
+            yield batch, vertices, gaps_of(self.answering, batch, vertices)
 
     @overload
     def sample_missing(
@@ -184,9 +182,7 @@ class Questions:
         check_draws(n)
         self._tell_objective()
         # Vertices first, as everywhere, so that draws are cut by graph like other answers.
-        drawn = self._ask(
-            graphs, lambda batch, _: missing.sample_missing(self.answering, batch, n, generator).transpose(0, 1)
-        )
+        drawn = self._ask(graphs, lambda batch, _: sample_missing(self.answering, batch, n, generator).transpose(0, 1))
         return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
 
     @overload

@@ -53,13 +53,8 @@ class Representations(Questions):
         pooled = [_pooled(one, pooling) for one in ([found] if isinstance(found, Tensor) else found)]
         return pooled[0] if isinstance(found, Tensor) else torch.stack(pooled)
 
-    @overload
-    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
-    @overload
-    def transform(self, graphs: OneGraph) -> Tensor: ...
-    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """The same as `embed`, under the name that pipelines use."""
-        return self.embed(graphs)
+    transform = embed
+    """The same, under the name that pipelines use."""
 
     @overload
     def posterior_entropy(self, graphs: SeveralGraphs) -> list[Tensor]: ...

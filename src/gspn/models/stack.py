@@ -20,8 +20,8 @@ from gspn.errors import InputError, NotFittedError
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.stacked import Stacked, tells_types_apart
 from gspn.models import saving
-from gspn.models.arguments import chosen_atoms
 from gspn.models.changes import WhatIfQuestions
+from gspn.models.checks import chosen_atoms
 from gspn.models.gspn import GSPN
 from gspn.models.sketching import stack_html
 
@@ -45,8 +45,8 @@ class Stack(WhatIfQuestions):
     observed; only conditioning within an answer (`Joint.condition`) updates them, by Bayes' rule. Questions about
     states (`embed`, `posteriors`) go to the `models`. A stack has no `fit`; its models do.
 
-    The models may differ in anything but the schema and the atoms: levels, states, contexts, guards, edge types. One
-    with a single edge type ignores the types of graphs.
+    The models may differ in anything but the schema, the atoms and what gaps mean: levels, states, contexts, guards,
+    edge types. One with a single edge type ignores the types of graphs.
 
     Parameters
     ----------
@@ -126,6 +126,11 @@ def _checked_models(models: Any) -> tuple[GSPN, ...]:
             raise InputError(
                 f"model {number} has the atoms {own}, model 0 has {first}: what is a mass in one would be a density in "
                 "the other, and these cannot be added"
+            )
+        if model.gaps != models[0].gaps:
+            raise InputError(
+                f"model {number} has gaps='{model.gaps}', model 0 has '{models[0].gaps}': the likelihood of one is "
+                "that of values, of the other that of values and gaps, and these cannot be added"
             )
     return tuple(models)
 

@@ -93,6 +93,9 @@ def what_if(
 
     `revalued` are the vertices whose entries differ, `rewired` those whose incoming edges do.
     """
+    unknown = after.x.isnan() & ~before.x.isnan()
+    if unknown.any():  # hypothetically: that is no gap in the data, which might be evidence
+        after = after.hiding(unknown)
     sides = (before.x, after.x), (after.x, before.x)
     scored = [_shown(side.masked_fill(other.isnan(), torch.nan)) for side, other in sides]
     everywhere = torch.arange(before.num_vertices)
