@@ -25,7 +25,6 @@ from gspn.experiments.runs import ASSESSMENT, Run
 from gspn.experiments.sources import labelled
 from gspn.experiments.systems import curve_of
 
-
 _KEPT = 24
 """Models without labels that a process keeps, which are small: those of the folds of a dataset, and some more."""
 
