@@ -78,6 +78,15 @@ def opened(path: Path) -> Iterator[BufferedReader]:
         os.close(descriptor)
 
 
+def digest_of_file(path: Path) -> str | None:
+    """SHA-256 of a plain file; None where it cannot be read."""
+    try:
+        with opened(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
 def read_json(path: Path) -> Any:
     """What a plain file of JSON holds; ValueError where it is none, or nested too deeply to be read."""
     with opened(path) as file:
