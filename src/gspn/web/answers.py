@@ -16,6 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.attributes import Attribute, Binary, Categorical, Count
+from gspn.circuits.distributions import CategoricalDistribution
 from gspn.convert import valences
 from gspn.errors import InputError
 from gspn.graphs import pack
@@ -26,6 +27,7 @@ from gspn.web.subjects import Subject
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_COUNTS = 20
+_SMALLEST = 1e-300
 
 
 @dataclass
@@ -147,7 +149,14 @@ def replacements(
         {"value": value, "change": _finite(change), "current": value == current, "reason": reason}
         for value, change, reason in zip(values, changes[:-1], reasons, strict=True)
     ]
-    rows.sort(key=lambda row: -math.inf if row["change"] is None else row["change"], reverse=True)
+    by = "change"
+    if current is None and isinstance(given, CategoricalDistribution):
+        # Not known, no value replaces another: what is asked is how probable each is here.
+        by, chances = "probability", dict(zip(given.categories, given.probs[0].tolist(), strict=True))
+        for row in rows:
+            row[by] = chances[row["value"]]
+            row["change"] = _finite((row["change"] or 0.0) + math.log(max(row[by], _SMALLEST)))
+    rows.sort(key=lambda row: -math.inf if row[by] is None else row[by], reverse=True)
     return {
         "vertex": vertex,
         "attribute": attribute,
