@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -21,12 +23,15 @@ from gspn.convert import valences
 from gspn.errors import InputError
 from gspn.graphs import pack
 from gspn.graphs.edits import edit
+from gspn.plots.structures import layer_of
 from gspn.queries.scoring import is_cheap
 from gspn.web.inputs import AddEdge, Edit, RemoveEdge, SetEntry
 from gspn.web.subjects import Subject
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_COUNTS = 20
+UNIT = 56.0
+"""Pixels of a bond in the page's drawings (`drawing.js`)."""
 _SMALLEST = 1e-300
 
 
@@ -101,11 +106,13 @@ def compare(subject: Subject, listed: Sequence[Edit], leave_one_out: bool) -> di
         _refuse_long(subject, edited, len(edited.x))
     found = model.what_if(subject.graph, **edits.arguments(subject), leave_one_out=leave_one_out)
     edited = edits.following(found.derived).applied(subject)
-    wrong = {} if subject.molecule is None else valences.problems(edits.molecule(subject))
+    molecules = None if subject.molecule is None else (subject.molecule, edits.molecule(subject))
+    wrong = {} if molecules is None else valences.problems(molecules[1])
     return {
         "names": list(subject.names),
         "places": [[round(float(one), 4) for one in place] for place in subject.places],
         "is_molecule": subject.molecule is not None,
+        "structures": [] if molecules is None else [_structure(one, subject.places) for one in molecules],
         "attributes": [describe(attribute) for attribute in schema],
         "edge_types": list(subject.edge_types) if "edge_type" in subject.graph else [],
         "edges": _edges(subject.graph),
@@ -121,6 +128,14 @@ def compare(subject: Subject, listed: Sequence[Edit], leave_one_out: bool) -> di
         "total": _finite(found.total.item()),
         "problems": [{"vertex": vertex, "reason": reason} for vertex, reason in sorted(wrong.items())],
     }
+
+
+def _structure(molecule: Any, places: NDArray[np.float64]) -> str | None:
+    """A molecule as chemists draw it, to lie over the page's discs; None where RDKit cannot."""
+    try:
+        return layer_of(molecule, places, UNIT)
+    except (ValueError, RuntimeError):
+        return None
 
 
 def replacements(

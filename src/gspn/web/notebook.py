@@ -19,7 +19,7 @@ from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.web.app import create_app
 from gspn.web.limits import Limits
-from gspn.web.serving import listening, model_of, server_of
+from gspn.web.serving import columns_of, listening, model_of, server_of
 
 _LOOPBACK = "127.0.0.1"
 _NOTEBOOKS = f"http://localhost:* http://{_LOOPBACK}:*"
@@ -27,7 +27,7 @@ _NOTEBOOKS = f"http://localhost:* http://{_LOOPBACK}:*"
 
 
 class NotebookPage:
-    """The page for a fitted model, a saved one's folder, or (None) a model of the built-in molecules.
+    """The page for a fitted model, a saved one's folder, or (None) the page's own model of drug-like molecules.
 
     As the last value of a cell it shows itself, `height` pixels high. Its server ends with `close`, or with the
     notebook.
@@ -42,7 +42,7 @@ class NotebookPage:
     ) -> None:
         if isinstance(height, bool) or not isinstance(height, int) or height < 1:
             raise InputError(f"height must be a positive number of pixels, got {height!r}")
-        self._server = server_of(create_app(model_of(model), limits, framed_by=_NOTEBOOKS))
+        self._server = server_of(create_app(model_of(model), limits, columns=columns_of(model), framed_by=_NOTEBOOKS))
         self._open = contextlib.ExitStack()
         listener = self._open.enter_context(listening(_LOOPBACK, 0))
         self.address = f"http://{_LOOPBACK}:{listener.getsockname()[1]}/"

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import torch
 
 from gspn.benchmarks.measure import show
-from gspn.web.learning import Learning, learn_molecules
+from gspn.web.learning import Learning, load_default
 from gspn.web.limits import Limits
 from gspn.web.notebook import NotebookPage
 
@@ -27,7 +27,7 @@ REPETITIONS = 30
 def run() -> list[dict[str, Any]]:
     """One row per question: median and slowest of several, in milliseconds; each edit is new to the server."""
     learning = Learning()
-    learn_molecules(learning)
+    load_default(learning)
     with NotebookPage(learning.model, limits=Limits(requests_per_second=1e6)) as page:
         connection = http.client.HTTPConnection(urlsplit(page.address).netloc)
         rows = [
