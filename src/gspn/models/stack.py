@@ -125,8 +125,8 @@ def _checked_models(models: Any) -> tuple[GSPN, ...]:
             )
         if model.gaps != models[0].gaps:
             raise InputError(
-                f"model {number} has gaps='{model.gaps}', model 0 has '{models[0].gaps}': likelihoods of values, and of "
-                "values and gaps, cannot be added"
+                f"model {number} has gaps='{model.gaps}', model 0 has '{models[0].gaps}': likelihoods of values, and "
+                "of values and gaps, cannot be added"
             )
     return tuple(models)
 
