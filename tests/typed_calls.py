@@ -58,8 +58,8 @@ def about_one_graph(model: GSPN, graph: Data) -> None:
     is_a(assert_type(model.score_entries(graph, vertices=[0]), Tensor), Tensor)
     is_a(assert_type(model.score_vertices(graph), Tensor), Tensor)
     is_a(assert_type(model.score_graphs(graph), float), float)
-    is_a(assert_type(model.rank_vertices(graph), Tensor), Tensor)
-    is_a(assert_type(model.rank_graphs(graph), float), float)
+    is_a(assert_type(model.unusualness_of_vertices(graph), Tensor), Tensor)
+    is_a(assert_type(model.unusualness_of_graphs(graph), float), float)
     is_a(assert_type(model.posterior_entropy(graph), Tensor), Tensor)
 
 
@@ -77,8 +77,8 @@ def about_a_list(model: GSPN, graphs: list[Data]) -> None:
     are(assert_type(model.score_entries(graphs), list[Tensor]), Tensor)
     are(assert_type(model.score_vertices(graphs), list[Tensor]), Tensor)
     is_a(assert_type(model.score_graphs(graphs), Tensor), Tensor)
-    are(assert_type(model.rank_vertices(graphs), list[Tensor]), Tensor)
-    is_a(assert_type(model.rank_graphs(graphs), Tensor), Tensor)
+    are(assert_type(model.unusualness_of_vertices(graphs), list[Tensor]), Tensor)
+    is_a(assert_type(model.unusualness_of_graphs(graphs), Tensor), Tensor)
     are(assert_type(model.posterior_entropy(graphs), list[Tensor]), Tensor)
 
 

@@ -14,14 +14,14 @@ import pandas as pd
 import pytest
 import torch
 from comparison import same
-from hierarchy.test_readout import TARGETS, random_supervised
-from models.test_supervised import GRAPHS, HELD_OUT, HELD_OUT_LABELS, KIND, LABELS, SCHEMA, SEVERAL, SIDES, make
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from small_distributions import as_mixture
 from small_graphs import EVERY_KIND, draw_graphs
+from small_supervised import GRAPHS, HELD_OUT, HELD_OUT_LABELS, KIND, LABELS, SCHEMA, SEVERAL, SIDES, make
+from supervised_cases import TARGETS, random_supervised
 from torch_geometric.data import Data
 
 import gspn

@@ -235,7 +235,7 @@ def likelihood(model: GSPN, graph: Data, edges: list[tuple[int, ...]]) -> torch.
     changed = Data(x=graph.x, edge_index=rows[:, :2].T)
     if rows.shape[1] == 3:
         changed.edge_type = rows[:, 2]
-    found: torch.Tensor = model.log_likelihood(changed)
+    found: torch.Tensor = model.log_likelihood(changed, leave_one_out=True)
     return found
 
 
@@ -358,10 +358,7 @@ Refused = Callable[[GSPN, Data], object]
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (
-            lambda m, g: m.what_if(g, {9: {"element": "C"}}),
-            "changes: vertex 9 does not exist: the graph has 6 vertices",
-        ),
+        (lambda m, g: m.what_if(g, {9: {"element": "C"}}), "vertex 9 does not exist: the graph has 6"),
         (lambda m, g: m.what_if(g, {-1: {"element": "C"}}), "changes: vertex -1 does not exist"),
         (lambda m, g: m.what_if(g, {"a": {"element": "C"}}), "changes: 'a' is not the number of a vertex"),
         (lambda m, g: m.what_if(g, {True: {"element": "C"}}), "changes: True is not the number of a vertex"),
@@ -369,21 +366,12 @@ Refused = Callable[[GSPN, Data], object]
         (lambda m, g: m.what_if(g, {1: "O"}), "changes, vertex 1: values must be given by attribute, got 'O'"),
         (lambda m, g: m.what_if(g, ["O"]), "changes must map vertices to values by attribute"),
         (lambda m, g: m.what_if(g, {1: {"mass": 1.0}}), "no attribute 'mass' in the schema; known: element, charge"),
-        (
-            lambda m, g: m.what_if(g, {1: {"element": "Xe"}}),
-            "changes, vertex 1, attribute 'element': 'Xe' is none of the categories C, N, O",
-        ),
-        (
-            lambda m, g: m.what_if(g, {1: {"charge": float("inf")}}),
-            "vertex 1, attribute 'charge': the value is infinite",
-        ),
+        (lambda m, g: m.what_if(g, {1: {"element": "Xe"}}), "vertex 1, .*'element': 'Xe' .*C, N, O"),
+        (lambda m, g: m.what_if(g, {1: {"charge": float("inf")}}), "vertex 1, attribute 'charge': .*infinite"),
         (lambda m, g: m.what_if(g, {1: {"charge": 1e9}}), "vertex 1, attribute 'charge': 1e+09 is more than"),
         (lambda m, g: m.what_if(g, remove_edges=[(0, 3)]), "the edge 0 → 3 cannot be removed: the graph has no such"),
         (lambda m, g: m.what_if(g, remove_edges=[(0, 1)] * 2), "the edge 0 → 1 cannot be removed: the graph has it 1"),
-        (
-            lambda m, g: m.what_if(g, remove_edges=(0, 1)),
-            "remove_edges: an edge is (source, target) or (source, target",
-        ),
+        (lambda m, g: m.what_if(g, remove_edges=(0, 1)), r"remove_edges: .*\(source, target"),
         (lambda m, g: m.what_if(g, add_edges=[(0, 1, 2, 3)]), "add_edges: an edge is (source, target) or"),
         (lambda m, g: m.what_if(g, add_edges=3), "add_edges must be a list of edges (source, target), got 3"),
         (lambda m, g: m.what_if(g, add_edges=[(0, 6)]), "add_edges: vertex 6 does not exist: the graph has 6 vertices"),

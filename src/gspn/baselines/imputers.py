@@ -1,13 +1,14 @@
 """FeatureImputer: what people would reach for to fill gaps, without a density: means, tables' imputers, propagation.
 
-All work on feature columns (`baselines.features`): indicators of categories, standardised numbers. A category is read
-off as the largest of its columns, a count is rounded.
+All work on feature columns (`baselines.features`): indicators of categories, standardised numbers, and the means of
+what neighbours have observed. A category is read off as the largest of its columns, a count is rounded.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self, overload
 
 import numpy as np
@@ -25,11 +26,21 @@ from torch_geometric.transforms import FeaturePropagation
 from gspn.arguments import check_choice, check_integer
 from gspn.attributes import Schema
 from gspn.baselines.features import Features
-from gspn.baselines.neighbour_means import neighbour_means
 from gspn.errors import NotFittedError
 from gspn.graphs import GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.models.questions import Graphs, listed, with_entries
 from gspn.random_streams import keyed_generator
+
+
+def neighbour_means(dataset: GraphDataset, columns: Tensor) -> Tensor:
+    """[N, w] means of columns [N, w] over each vertex's incoming edges; NaN where no neighbour has observed one."""
+    batch = dataset.batch(torch.arange(len(dataset)))
+    source, target = batch.source.long(), batch.target.long()
+    known = ~columns.isnan()
+    total = torch.zeros_like(columns).index_add(0, target, columns.nan_to_num(0.0)[source])
+    count = torch.zeros_like(columns).index_add(0, target, known.to(columns.dtype)[source])
+    return total / count
+
 
 METHODS = ("mean", "iterative", "trees", "nearest", "propagation")
 
@@ -43,6 +54,7 @@ _AT_ONCE = 200_000
 """Vertices and edges of one chunk."""
 
 
+@dataclass(eq=False, repr=False)
 class FeatureImputer(BaseEstimator):
     """Fills missing entries by `method`.
 
@@ -58,14 +70,11 @@ class FeatureImputer(BaseEstimator):
     alone: the means of what neighbours have observed are then columns beside a vertex's own.
     """
 
-    def __init__(
-        self, schema: Schema, method: str = "mean", max_rows: int = 5_000, seed: int = 0, neighbours: bool = False
-    ) -> None:
-        self.schema = schema
-        self.method = method
-        self.max_rows = max_rows
-        self.seed = seed
-        self.neighbours = neighbours
+    schema: Schema
+    method: str = "mean"
+    max_rows: int = 5_000
+    seed: int = 0
+    neighbours: bool = False
 
     def fit(self, graphs: Graphs, y: object = None, *, validation: object = None, progress: bool = True) -> Self:
         """Learn from graphs with gaps; the other arguments are there for those who treat all models alike."""

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from gspn.arguments import check_choice
 from gspn.attributes import Attribute, Categorical, Continuous, Schema
-from gspn.convert.values import pointer
 from gspn.datasets.archives import Files
 from gspn.datasets.family import Family, Found, RawSource, Sources, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.pack import pointer
 
 SITE = "http://www.quantum-machine.org/gdml/data/npz"
 FILES = {

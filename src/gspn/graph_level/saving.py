@@ -26,7 +26,7 @@ from gspn.errors import CheckpointError, GSPNError, InputError
 from gspn.files import read_tensors, replace_file, sync_folder, tensor_bytes
 from gspn.graph_level.features import GraphFeatures, Learned
 from gspn.models.gspn import GSPN
-from gspn.models.loading import load as load_model
+from gspn.models.saving import load as load_model
 from gspn.models.saving import member_folder
 from gspn.predictors.outputs import Outputs
 from gspn.predictors.vectors import FAMILIES, Chosen

@@ -30,6 +30,7 @@ from gspn.circuits.templates import Template, compile_template, inputs_of, silen
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import Messages, aggregation_named
+from gspn.hierarchy.contexts import UsualContexts
 from gspn.hierarchy.parameters import (
     assign_leaves,
     assign_probabilities,
@@ -39,7 +40,6 @@ from gspn.hierarchy.parameters import (
     take_units,
 )
 from gspn.hierarchy.roots import leave_one_out, log_prob_missing, roots_after, roots_of
-from gspn.hierarchy.usual import UsualContexts
 from gspn.kernels.contract import Climb, Expectations, Levels, Received
 from gspn.kernels.registry import kernel_for
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from gspn.circuits.assorted import Assorted
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.given import Given, Roots
 from gspn.circuits.guard import guarded
 from gspn.circuits.leaves import at_level
+from gspn.circuits.mixed import Assorted
 from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
 from gspn.graphs.private_copies import with_private_copies
@@ -99,14 +99,15 @@ def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]]
     root, lowest = ([at_level(natural, level) for natural in naturals] for level in (-1, 0))
     order = torch.cat([rows for rows, _, _ in pieces]).argsort() if pieces else None
     context = None if order is None or not contexts else _together(contexts)[order]
-    given = Given.of(hierarchy.template, hierarchy.families, root, log_prior, evidence, context)
-    units, atoms = export_units(hierarchy.families), atoms_of(hierarchy.families)
-    if not alone.any():
-        return guarded(given, hierarchy.guard, units, atoms)
-    # Level 0 answers for vertices that receive nothing, where there is a context.
-    by_lowest = Given.of(hierarchy.template, hierarchy.families, lowest, log_prior[alone], evidence[alone])
-    rows, others = alone.nonzero().squeeze(1), (~alone).nonzero().squeeze(1)
-    return guarded(Assorted(((others, given[others]), (rows, by_lowest))), hierarchy.guard, units, atoms)
+    given: Roots = Given.of(hierarchy.template, hierarchy.families, root, log_prior, evidence, context)
+    if alone.any():
+        # Level 0 answers for vertices that receive nothing, where there is a context.
+        by_lowest = Given.of(hierarchy.template, hierarchy.families, lowest, log_prior[alone], evidence[alone])
+        rows, others = alone.nonzero().squeeze(1), (~alone).nonzero().squeeze(1)
+        given = Assorted(((others, given[others]), (rows, by_lowest)))
+    if not hierarchy.guard:
+        return given
+    return guarded(given, hierarchy.guard, export_units(hierarchy.families), atoms_of(hierarchy.families))
 
 
 def _together(contexts: list[Context]) -> Context:

@@ -29,7 +29,7 @@ from gspn.hierarchy.em import (
     start_level,
 )
 from gspn.random_streams import keyed_generator
-from gspn.training.pauses import pause
+from gspn.training import pause
 
 _log = logging.getLogger(__name__)
 

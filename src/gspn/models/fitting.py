@@ -2,7 +2,10 @@
 
 The loop itself is in `gspn.training`; here belongs what a model brings to it: a starting point, what makes a run that
 run, who judges it, what is kept at its end. What is learned is a `Goal`: here the entries of vertices, in `goals` what
-has targets. Sizes and what is held out are the caller's choice, or that of `gspn.policy`.
+has targets. Sizes, what is held out and what is worth judging by are the caller's choice, or that of `gspn.policy`.
+
+A judge, which `fit` may be given as `validation` in place of graphs, looks at the model after every epoch and says how
+good it is; the best epoch is kept, and training ends when there is none for `patience` epochs.
 """
 
 from __future__ import annotations
@@ -10,28 +13,27 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
 from torch_geometric.data import Data
 
 from gspn.circuits.templates import gaps_are_evidence
+from gspn.columns import shorten
 from gspn.errors import InputError
 from gspn.files import digest
 from gspn.graphs import GraphDataset
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.objectives import Objective, objective_for, with_prior
 from gspn.models import saving
-from gspn.models.arguments import TRAINING, check_training
-from gspn.models.compatibility import check_magnitudes
+from gspn.models.checks import TRAINING, check_magnitudes, check_training
 from gspn.models.expectation_maximisation import learn_by_em, learn_on_by_em, settle
-from gspn.models.judging import Judge, asked
-from gspn.queries.likelihood import leave_one_out_nll
-from gspn.queries.scoring import is_cheap, training_scores
+from gspn.queries.scoring import is_cheap, leave_one_out_nll, training_scores
 from gspn.random_streams import keyed_generator
 from gspn.training import (
     Checkpoint,
@@ -61,6 +63,10 @@ _INITIAL_SCORE_GRAPHS = 1_000
 
 _START = 2
 """Names the stream of random numbers from which starting points are drawn."""
+
+
+Callback: TypeAlias = Callable[[Any, dict[str, Any]], object]
+"""Called with the model and the record of an epoch; True ends the training."""
 
 
 class Goal(Protocol):
@@ -148,6 +154,7 @@ class TrainingRun:
     """Graphs whose scores are kept as what is usual"""
     checkpoint: str | Path | None
     warm_start: bool
+    callbacks: tuple[Callback, ...] = ()
 
     @property
     def held_out(self) -> GraphDataset | None:
@@ -164,6 +171,13 @@ def settings_for(goal: Goal, arguments: dict[str, Any], overrides: Mapping[str, 
     # Plain numbers: a numpy float32 as lr would otherwise train differently from the number it is saved as.
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
     return goal.checked(plain)
+
+
+def checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+    listed = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
+    if not all(map(callable, listed)):
+        raise InputError(f"callbacks must be a list of functions of the model and a record, got {shorten(callbacks)}")
+    return listed
 
 
 def with_labels(validation: Any) -> tuple[Any, Any]:
@@ -196,6 +210,7 @@ def train(run: TrainingRun, show_progress: bool, seconds: float) -> Epochs:
             show_progress=show_progress,
             at_end=lambda: _results(run) if goal.learns_vertices(settings) else {},
             seconds=seconds,
+            is_enough=(lambda record: _called(run, record)) if run.callbacks else None,
         )
     except BaseException:
         # Ctrl-C after some epochs leaves what they taught; before that, the model is what it was.
@@ -206,6 +221,12 @@ def train(run: TrainingRun, show_progress: bool, seconds: float) -> Epochs:
         raise
     _keep(model, done, settings)
     _learn_at_once(run)
+
+
+def _called(run: TrainingRun, record: dict[str, Any]) -> bool:
+    """Whether one of the callbacks, all of which are called, wants to end the training."""
+    answers = [callback(run.model, record) for callback in run.callbacks]
+    return any(answer is True for answer in answers)
 
 
 def _keep(model: GSPN, done: Progress, settings: Mapping[str, Any]) -> None:
@@ -286,7 +307,7 @@ def _identity(run: TrainingRun) -> dict[str, Any]:
 
 
 def _results(run: TrainingRun) -> dict[str, Any]:
-    """How well vertices are predicted at the end, and what is usual in the training data, to rank others by."""
+    """How well vertices are predicted at the end, and what is usual in the training data, to compare others with."""
     hierarchy, seed, found = run.model.hierarchy, run.settings["seed"], dict[str, Any]()
     if run.held_out is not None:
         if is_cheap(run.held_out, hierarchy.longest_closed_walk, VALIDATION_ROOTS, seed):
@@ -308,3 +329,48 @@ def _terms(run: TrainingRun) -> int:
         entries = run.training.entries()
         return entries.numel() if gaps_are_evidence(run.model.hierarchy.families) else int((~entries.isnan()).sum())
     return int(run.training.num_vertices_per_graph().sum())
+
+
+_GIVEN = ("validation", "score")
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Evaluates the model after every epoch of a training."""
+
+    def __call__(self, model: Any, /) -> Mapping[str, float]:
+        """A loss as "validation" and, if `monitor="score"` is to choose by it, a "score" (higher is better).
+
+        The model has the weights of the epoch and can be asked anything; it must be left as it is.
+        """
+
+    def digest(self) -> str:
+        """A fingerprint of what it judges by: a checkpoint is continued only under the same judge."""
+
+
+def as_judge(validation: Any) -> Judge | None:
+    """What judges by itself; None for graphs to judge by. PyG's Data happen to be callable."""
+    if not callable(validation) or isinstance(validation, Data):
+        return None
+    if not isinstance(validation, Judge):
+        raise InputError(
+            "validation must be graphs or a judge, which is called with the model and has digest(); got "
+            f"{shorten(validation)}"
+        )
+    return validation
+
+
+def asked(judge: Judge, model: Any, monitor: str) -> Validate:
+    """The judge of this model, as the fit loop calls it: its answers are checked."""
+    needed = _GIVEN if monitor == "score" else _GIVEN[:1]
+
+    def validate() -> dict[str, float]:
+        found = judge(model)
+        if not isinstance(found, Mapping) or not set(needed) <= set(found) <= set(_GIVEN):
+            raise InputError(f"a judge must give {' and '.join(map(repr, needed))} by name, got {shorten(found)}")
+        for name, value in found.items():
+            if not isinstance(value, Real):
+                raise InputError(f"a judge must give numbers, got {shorten(value)} as {name!r}")
+        return {name: float(found[name]) for name in _GIVEN if name in found}
+
+    return validate

@@ -21,11 +21,10 @@ from gspn.graphs import GraphDataset, pack
 from gspn.hierarchy import Readout, SupervisedHierarchy
 from gspn.hierarchy.label_readout import LabelNetwork, LabelReadout
 from gspn.hierarchy.objectives import Objective, evidence_objective, supervised_objective
-from gspn.models.arguments import TRAINING, check_supervised_training
-from gspn.models.compatibility import check_values
+from gspn.models.checks import TRAINING, check_supervised_training, check_values
 from gspn.models.label_learning import learn_labels
 from gspn.models.labels import labels_of_graphs, name_target
-from gspn.queries.chunks import chunk_size
+from gspn.queries.contract import chunk_size
 from gspn.scores import score
 from gspn.targets import Target, all_binary, target_schema
 from gspn.training import Processes, Validate

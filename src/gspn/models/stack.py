@@ -20,9 +20,10 @@ from gspn.errors import InputError, NotFittedError
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.stacked import Stacked, tells_types_apart
 from gspn.models import saving
-from gspn.models.arguments import chosen_atoms
 from gspn.models.changes import WhatIfQuestions
+from gspn.models.checks import chosen_atoms
 from gspn.models.gspn import GSPN
+from gspn.models.sketching import stack_html
 
 _ROUNDING = 1e-6
 """How far the sum of weights may be from 1."""
@@ -85,6 +86,9 @@ class Stack(WhatIfQuestions):
     def __repr__(self) -> str:
         return f"Stack({len(self.models)} models, weights {', '.join(f'{weight:.3g}' for weight in self.weights)})"
 
+    def _repr_html_(self) -> str:
+        return stack_html(self)
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -101,9 +105,9 @@ class Stack(WhatIfQuestions):
         for number, model in enumerate(self.models):
             _require_fitted(model, number)
 
-    def _tell_objective(self) -> None:
+    def _tell_objective(self, hidden: bool = True) -> None:
         for model in self.models:
-            model._tell_objective()
+            model._tell_objective(hidden)
 
 
 def _checked_models(models: Any) -> tuple[GSPN, ...]:
@@ -125,8 +129,8 @@ def _checked_models(models: Any) -> tuple[GSPN, ...]:
             )
         if model.gaps != models[0].gaps:
             raise InputError(
-                f"model {number} has gaps='{model.gaps}', model 0 has '{models[0].gaps}': likelihoods of values, and "
-                "of values and gaps, cannot be added"
+                f"model {number} has gaps='{model.gaps}', model 0 has '{models[0].gaps}': the likelihood of one is "
+                "that of values, of the other that of values and gaps, and these cannot be added"
             )
     return tuple(models)
 

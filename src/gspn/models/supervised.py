@@ -17,8 +17,7 @@ from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph
 from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
 from gspn.hierarchy.label_readout import LabelNetwork, LabelReadout
-from gspn.models.arguments import check_supervised
-from gspn.models.compatibility import check_magnitudes
+from gspn.models.checks import check_magnitudes, check_supervised
 from gspn.models.goals import Labels, Targets, check_reach, log_prob, predictions, probabilities, score_of
 from gspn.models.gspn import GSPN, Graphs, hierarchy_for
 from gspn.models.label_learning import LabelFit
@@ -73,7 +72,7 @@ class SupervisedGSPN(GSPN):
 
     def __init__(
         self,
-        schema: Schema,
+        schema: Schema | None,
         target: Target,
         num_layers: int = 5,
         num_states: int = 20,

@@ -39,9 +39,8 @@ from gspn.policy.candidates import (
     with_weaker_priors,
     without_edges,
 )
-from gspn.policy.held_out import held_out_mask
+from gspn.policy.held_out import bin_widths, held_out_mask, log_scores
 from gspn.policy.learning import edge_types_of
-from gspn.policy.scoring import bin_widths, log_scores
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gspn.graphs.batch import Batch
-from gspn.graphs.colouring import independent_groups
+from gspn.graphs.walks import independent_groups
 from gspn.queries.contract import Answering
 
 _NUMBERS_AT_ONCE = 40_000_000

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gspn import sketches
 from gspn.attributes import Binary, Categorical, Schema
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.given import Roots
@@ -55,6 +56,14 @@ class WhatIf:
     def total(self) -> Tensor:
         """[] the change of the graph's total, in nats."""
         return self.change.double().sum().to(self.before.dtype)
+
+    def _repr_html_(self) -> str:
+        shown = min(int((self.change != 0).sum()), _MOST_ROWS)
+        most = self.change.abs().argsort(descending=True, stable=True)[:shown].tolist()
+        title = "change of each, in nats" if shown else "no vertex changes"
+        bars = sketches.changes([f"vertex {v}" for v in most], self.change[most].tolist(), title)
+        first, *_, last = str(self).splitlines()
+        return sketches.shown(first, bars, note=last if self.derived else "")
 
     def __repr__(self) -> str:
         change, relative = self.change, self.relative

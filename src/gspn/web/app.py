@@ -41,12 +41,10 @@ def create_app(
     limits: Limits | None = None,
     *,
     allowed_names: Collection[str] = (),
-    framed_by: str = "'none'",
 ) -> FastAPI:
     """The what-if page for a fitted model, or for one of the built-in molecules that is learned when the app starts.
 
     allowed_names: names of this machine that may stand in a request's Host header besides localhost and numbers.
-    framed_by: pages that may show this one in a frame, as a content security policy says it.
     """
     limits = limits or Limits()
     if isinstance(model, GSPN) and not model.__sklearn_is_fitted__():
@@ -63,7 +61,7 @@ def create_app(
 
     # No pages about the interface: theirs would load scripts from other hosts.
     app = FastAPI(title="gspn", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.add_middleware(Guard, limits=limits, names=allowed_names, framed_by=framed_by)
+    app.add_middleware(Guard, limits=limits, names=allowed_names)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     _add_errors(app)
 

@@ -22,7 +22,7 @@ from gspn.datasets.raw_files import Folders
 from gspn.errors import GSPNError
 from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
-from gspn.models.loading import load
+from gspn.models.saving import load
 from gspn.models.stack import Stack
 from gspn.policy.ahead import Stopwatch
 from gspn.policy.telling import in_words, is_in_vain, judged, why

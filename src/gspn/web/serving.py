@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gspn.errors import InputError, MissingExtraError
+from gspn.errors import InputError, from_extra
 from gspn.models.gspn import GSPN
-from gspn.models.loading import load
+from gspn.models.saving import load
 from gspn.models.stack import Stack
 from gspn.web.app import create_app
 from gspn.web.limits import Limits
@@ -81,10 +81,8 @@ def model_of(model: GSPN | Stack | str | os.PathLike[str] | None) -> GSPN | Stac
 
 def server_of(app: FastAPI) -> Server:
     """A server for the app, not yet running."""
-    try:
+    with from_extra("web", "the page needs uvicorn"):
         import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("the page needs uvicorn, which is not installed: pip install 'gspn[web]'") from error
     return uvicorn.Server(
         uvicorn.Config(
             app, log_level="warning", server_header=False, ws="none", limit_concurrency=100, timeout_keep_alive=5

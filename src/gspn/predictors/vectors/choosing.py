@@ -7,7 +7,7 @@ calibrate probabilities and tell how large errors are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,8 @@ class _Judged:
     outputs: FloatArray
     loss: float
     score: float
+    head: FittedHead | None = None
+    """as it was judged, if it has seen all classes"""
 
     def rank(self, monitor: str) -> tuple[float, float]:
         return (-self.score, self.loss) if monitor == "score" else (self.loss, -self.score)
@@ -161,11 +163,14 @@ def _choose(data: _Data, families: Sequence[str], monitor: str, refit: bool) -> 
     if len(units.present) == 1 or len(data.labels) < 2 or not known.any():
         return _nothing(data), []
     task = units.task(labels[known])
-    candidates = list(_candidates(data, families, known, task))
+    # Whoever has learned from all there is need not learn again.
+    lasting = data.validation is not None and not refit
+    candidates: list[_Judged] = []
     best: dict[str, _Judged] = {}
-    for one in candidates:
+    for one in _candidates(data, families, known, task):
         if one.family not in best or one.rank(monitor) < best[one.family].rank(monitor):
-            best[one.family] = one
+            best[one.family] = one if lasting else replace(one, head=None)
+        candidates.append(replace(one, head=None))  # all heads together may be large
     if TOGETHER in families and len(best) > 1:
         mean = np.mean([_calibrated(one.outputs, task) for one in best.values()], axis=0)
         candidates.append(_judge(TOGETHER, None, mean, task))
@@ -179,7 +184,7 @@ def _choose(data: _Data, families: Sequence[str], monitor: str, refit: bool) -> 
         Part(
             one.family,
             one.settings,
-            FAMILIES[one.family].one(rows, units.task(learned), data.seed, one.settings),
+            one.head or FAMILIES[one.family].one(rows, units.task(learned), data.seed, one.settings),
             calibrate(one.outputs, task) if task.classes else None,
         )
         for one in chosen
@@ -198,22 +203,27 @@ def _candidates(data: _Data, families: Sequence[str], known: NDArray[np.bool_], 
         if family == TOGETHER or data.rows.shape[0] > FAMILIES[family].most:
             continue
         outputs: dict[Any, FloatArray] = {}
+        heads: dict[Any, FittedHead | None] = {}
         for learned, rows, places in splits:
-            for settings, found in _fitted(family, data, learned, rows):
+            for settings, head, found in _fitted(family, data, learned, rows):
                 outputs.setdefault(settings, np.zeros((len(known), found.shape[1])))[places] = found
+                heads[settings] = head if len(splits) == 1 else None
         for settings, found in outputs.items():
-            yield _judge(family, settings, found[known], task)
+            yield replace(_judge(family, settings, found[known], task), head=heads[settings])
 
 
 def _fitted(
     family: str, data: _Data, learned: NDArray[np.int64], judging: FloatArray
-) -> Iterator[tuple[Any, FloatArray]]:
-    """Outputs for the judging rows of every head of a family that has learned from some rows."""
+) -> Iterator[tuple[Any, FittedHead | None, FloatArray]]:
+    """Every head of a family that has learned from some rows, and its outputs for the judging ones.
+
+    None for a head that has not seen all classes.
+    """
     rows, whole = data.rows[learned], data.units.task(data.labels[learned])
     present = np.unique(whole.labels).astype(np.int64)
     if not whole.classes or len(present) == whole.classes:
         for settings, head in FAMILIES[family].heads(rows, whole, data.seed):
-            yield settings, head.outputs(judging)
+            yield settings, head, head.outputs(judging)
         return
     # A class with few rows may be missing here.
     if len(present) == 1:
@@ -227,7 +237,7 @@ def _fitted(
         if head is not None:
             own = head.outputs(judging)
             found[:, present] = np.column_stack([np.zeros(len(own)), own]) if own.shape[1] == 1 else own
-        yield settings, found[:, 1:] - found[:, :1] if whole.classes == 2 else found
+        yield settings, None, found[:, 1:] - found[:, :1] if whole.classes == 2 else found
 
 
 def _settings(family: str, data: _Data) -> list[Any]:
