@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -64,7 +65,7 @@ def remove_leftovers(path: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BufferedReader]:
     """A plain file to read from; folders, pipes and devices, which may never end, are refused with an OSError."""
     # Opening a pipe would wait for somebody who writes to it.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -75,6 +76,15 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         yield file
     finally:
         os.close(descriptor)
+
+
+def digest_of_file(path: Path) -> str | None:
+    """SHA-256 of a plain file; None where it cannot be read."""
+    try:
+        with opened(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def read_json(path: Path) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from comparison import same
+from forged import without_seal
 from interruptions import Trap, save_until
 from nested import drop, put
 from safetensors.torch import load_file, save_file
@@ -245,6 +246,9 @@ DESCRIPTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     "unknown objective": (put("settings", "objective", value="exec"), "objective"),
     "other tensors": (put("tensors", value="0" * 64), ""),
     "no tensors": (put("tensors", value=None), ""),
+    "more states than there is memory for": (put("settings", "num_states", value=10**9), "does not fit"),
+    "more levels than there is memory for": (put("settings", "num_layers", value=10**9), "does not fit"),
+    "more edge types than there is memory for": (put("settings", "num_edge_types", value=10**9), "does not fit"),
 }
 
 
@@ -252,7 +256,7 @@ DESCRIPTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
 def test_description_that_is_not_understood_is_refused(what: str, folder: Path) -> None:
     change, message = DESCRIPTIONS[what]
     path = folder / "model.json"
-    description = json.loads(path.read_text())
+    description = without_seal(path)
     change(description)
     path.write_text(json.dumps(description))
     with pytest.raises(CheckpointError, match=rf"model\.json.*{message}"):
@@ -263,7 +267,7 @@ def put_tensors(folder: Path, content: bytes) -> None:
     """Exchange the tensors and make the description vouch for them."""
     (folder / "model.safetensors").write_bytes(content)
     path = folder / "model.json"
-    description = json.loads(path.read_text())
+    description = without_seal(path)
     description["tensors"] = hashlib.sha256(content).hexdigest()
     path.write_text(json.dumps(description))
 
@@ -338,6 +342,53 @@ def test_tensors_that_do_not_fit_are_refused(what: str, folder: Path) -> None:
     save_file(tensors, folder / "changed")
     put_tensors(folder, (folder / "changed").read_bytes())
     with pytest.raises(CheckpointError, match=r"model\.safetensors does not fit .*model\.json.*(raw_|more|leaves\.0)"):
+        gspn.load(folder)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_non_finite_weights_are_refused(value: float, folder: Path) -> None:
+    """They would give answers that are NaN, without a word."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors["raw_transitions"][0, 0, 0, 0, 0] = value
+    save_file(tensors, folder / "changed")
+    put_tensors(folder, (folder / "changed").read_bytes())
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged: raw_transitions has non-finite"):
+        gspn.load(folder)
+
+
+def test_flipped_bits_of_the_description_are_noticed(folder: Path) -> None:
+    """A digit of the history, or of a setting that changes nothing but the numbers that are answered."""
+    path = folder / "model.json"
+    content = path.read_bytes()
+    for place in range(0, len(content), 41):
+        flipped = bytearray(content)
+        flipped[place] ^= 1
+        path.write_bytes(flipped)
+        if json.loads(content) != _read_or_none(flipped):  # elsewhere than in the space between
+            with pytest.raises(CheckpointError, match=r"model\.json"):
+                gspn.load(folder)
+
+
+def _read_or_none(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this system")
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "endless"])
+def test_what_is_no_plain_file_is_refused(kind: str, name: str, folder: Path) -> None:
+    (folder / name).unlink()
+    match kind:
+        case "folder":
+            (folder / name).mkdir()
+        case "pipe":
+            os.mkfifo(folder / name)
+        case "endless":
+            (folder / name).symlink_to("/dev/zero")
+    with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
         gspn.load(folder)
 
 

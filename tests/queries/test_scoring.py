@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from forged import without_seal
 from oracle_cases import make_case
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import TEMPLATES, random_model, template
@@ -122,7 +123,7 @@ def test_kept_scores_are_saved_and_forgotten_with_the_parameters(tmp_path: Path)
         loaded.unusualness_of_vertices(graphs)
     again = gspn.load(tmp_path).keep_scores(draw_graphs(60, seed=4))
     assert again.training_scores_ == model.training_scores_
-    description = json.loads((tmp_path / "model.json").read_text())
+    description = without_seal(tmp_path / "model.json")
     for damaged in ([1.0], {"vertices": [1.0]}, {"vertices": ["a"], "graphs": []}, {"vertices": 1.0, "graphs": []}):
         description["results"]["training_scores"] = damaged
         (tmp_path / "model.json").write_text(json.dumps(description))

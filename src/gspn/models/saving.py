@@ -20,12 +20,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
+from torch import Tensor
 
 from gspn.attributes import Attribute, Schema, from_json, to_json
 from gspn.circuits.structure import Unit, circuit_from_json, circuit_to_json
 from gspn.columns import shorten
 from gspn.errors import CheckpointError, InputError, NotFittedError
-from gspn.files import misfits, read_tensors, replace_file, sync_folder, tensor_bytes, write_through
+from gspn.files import (
+    digest_of_file,
+    misfits,
+    read_json,
+    read_tensors,
+    replace_file,
+    sync_folder,
+    tensor_bytes,
+    write_through,
+)
 from gspn.models.checks import chosen_atoms, chosen_leaves
 
 if TYPE_CHECKING:
@@ -53,7 +63,7 @@ LATER: Mapping[str, Any] = {
 }
 """Settings that older files do not have, and what they mean there: written only where they are something else."""
 
-NEW = "model.safetensors.new"
+TENSORS, NEW = "model.safetensors", "model.safetensors.new"
 
 MEMBERS = "members"
 """The folder with the models of a stack"""
@@ -79,7 +89,7 @@ def _content(model: GSPN) -> tuple[bytes, bytes]:
         "results": {name: getattr(model, f"{name}_", None) for name in ("leave_one_out_nll", "training_scores")},
         "tensors": hashlib.sha256(tensors).hexdigest(),
     }
-    return json.dumps(description, indent=1).encode(), tensors
+    return _sealed(description), tensors
 
 
 def _write(description: bytes, tensors: bytes, folder: Path) -> None:
@@ -88,8 +98,18 @@ def _write(description: bytes, tensors: bytes, folder: Path) -> None:
     new = folder / NEW
     write_through(new, tensors)
     replace_file(folder / "model.json", description)
-    os.replace(new, folder / "model.safetensors")
+    os.replace(new, folder / TENSORS)
     sync_folder(folder)
+
+
+def _sealed(description: dict[str, Any]) -> bytes:
+    """A description as JSON, with a fingerprint of all that it says."""
+    return json.dumps(description | {"seal": _seal(description)}, indent=1).encode()
+
+
+def _seal(description: Mapping[str, Any]) -> str:
+    said = json.dumps({name: value for name, value in description.items() if name != "seal"})
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def save_stack(stack: Stack, folder: Path) -> None:
@@ -112,7 +132,7 @@ def save_stack(stack: Stack, folder: Path) -> None:
         "results": {"training_scores": stack.training_scores_}
         | ({} if stack.spread == 1 else {"spread": stack.spread}),
     }
-    replace_file(folder / "model.json", json.dumps(whole, indent=1).encode())
+    replace_file(folder / "model.json", _sealed(whole))
     _remove_others(folder, members)
 
 
@@ -123,12 +143,12 @@ def member_folder(folder: Path, digest: str) -> Path:
 
 def _remove_others(folder: Path, members: Sequence[str]) -> None:
     """Remove what was saved in the folder before, nothing else."""
-    for name in ("model.safetensors", NEW):
+    for name in (TENSORS, NEW):
         (folder / name).unlink(missing_ok=True)
     kept = {member_folder(folder, digest) for digest in members}
     for old in (folder / MEMBERS).iterdir():
         if old not in kept and re.fullmatch("[0-9a-f]{16}", old.name):
-            for name in ("model.json", "model.safetensors", NEW):
+            for name in ("model.json", TENSORS, NEW):
                 (old / name).unlink(missing_ok=True)
             with suppress(OSError):  # something that is not ours lies there
                 old.rmdir()
@@ -143,7 +163,7 @@ def _finish_earlier_save(folder: Path) -> None:
         except (ValueError, KeyError, TypeError, RecursionError):
             return  # not ours to repair; it is about to be replaced
         if hashlib.sha256(new.read_bytes()).hexdigest() == wanted:
-            os.replace(new, folder / "model.safetensors")
+            os.replace(new, folder / TENSORS)
 
 
 def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,18 +235,22 @@ def _model(folder: Path, description: dict[str, Any]) -> GSPN:
     from gspn.models.gspn import GSPN
     from gspn.models.supervised import SupervisedGSPN
 
-    path = folder / "model.json"
+    path, tensors = folder / "model.json", _read_tensors(folder, description["tensors"])
     models: dict[str, type[GSPN]] = {"GSPN": GSPN, "SupervisedGSPN": SupervisedGSPN}
     if description["model"] not in models:
         raise CheckpointError(f"{path} describes a {description['model']!r}, which is not known here")
     if description["dtype"] not in _DTYPES:
         raise CheckpointError(f"{path} names the dtype {description['dtype']!r}, which is not known here")
+    _check_sizes(description["settings"], tensors, path)
     try:
         model = models[description["model"]](**settings_from_json(description["settings"]))
     except (InputError, TypeError, KeyError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path} describes a model that cannot be built: {error}") from error
     model.to(_DTYPES[description["dtype"]])
-    _put_tensors(model, folder, description["tensors"])
+    wrong = misfits(tensors, model.network.state_dict())
+    if wrong:
+        raise CheckpointError(f"{folder / TENSORS} does not fit {path}: tensors {', '.join(wrong)}")
+    model.network.load_state_dict(tensors)
     model._fitted.fill_(description["fitted"])
     if description["fitted"]:
         model.history_ = description["history"]
@@ -256,7 +280,7 @@ def _member(folder: Path, digest: Any) -> GSPN:
         raise CheckpointError(f"{path}: members must be named by digests, got {shorten(digest)}")
     own = member_folder(folder, digest)
     described = own / "model.json"
-    if described.exists() and hashlib.sha256(described.read_bytes()).hexdigest() != digest:
+    if described.exists() and digest_of_file(described) != digest:
         raise CheckpointError(f"{described} does not belong to {path} (damaged or exchanged)")
     return _model(own, _read_description(described))
 
@@ -265,16 +289,21 @@ def _read_description(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise CheckpointError(f"{path} does not exist; gspn.load takes the folder that save wrote")
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        description = read_json(path)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    except ValueError as error:
         raise CheckpointError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(description, dict) or "format" not in description:
         raise CheckpointError(f"{path} does not describe a gspn model")
     if description["format"] != FORMAT:
         raise CheckpointError(f"{path} has format {description['format']!r}, this version reads format {FORMAT}")
     kinds = _KINDS_OF_A_STACK if description.get("model") == "Stack" else _KINDS
-    if set(description) != set(kinds):
-        raise CheckpointError(f"{path} has unknown or missing keys: {sorted(set(description) ^ set(kinds))}")
+    unknown = set(description) ^ set(kinds) ^ ({"seal"} & set(description))  # older files have no seal
+    if unknown:
+        raise CheckpointError(f"{path} has unknown or missing keys: {sorted(unknown)}")
+    if description.pop("seal", None) not in (None, _seal(description)):
+        raise CheckpointError(f"{path} is damaged: it does not say what was written")
     for key, kind in kinds.items():
         if type(description[key]) is not kind:
             raise CheckpointError(f"{path}: {key} must be a {kind.__name__}, got {description[key]!r}")
@@ -289,14 +318,31 @@ def _checked_scores(scores: Any, path: Path) -> dict[str, list[float]] | None:
     return scores if lists else None
 
 
-def _put_tensors(model: GSPN, folder: Path, digest: str) -> None:
-    for name in ("model.safetensors", NEW):
-        path = folder / name
-        if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
+def _read_tensors(folder: Path, digest: str) -> dict[str, Tensor]:
+    """The tensors that belong to the description, all of them finite."""
+    for path in (folder / "model.safetensors", folder / NEW):
+        if path.exists() and digest_of_file(path) == digest:
             tensors, _ = read_tensors(path)
-            wrong = misfits(tensors, model.network.state_dict())
-            if wrong:
-                raise CheckpointError(f"{path} does not fit {folder / 'model.json'}: tensors {', '.join(wrong)}")
-            model.network.load_state_dict(tensors)
-            return
+            for name, tensor in tensors.items():
+                if not bool(tensor.isfinite().all()):
+                    raise CheckpointError(f"{path} is damaged: {name} has non-finite numbers")
+            return tensors
     raise CheckpointError(f"{folder} holds no model.safetensors that belongs to its model.json (damaged or exchanged)")
+
+
+def _check_sizes(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse a model that is larger than its tensors before there is memory allocated for it."""
+    sizes = [settings.get(name) for name in ("num_layers", "num_edge_types", "num_states")]
+    if not all(type(size) is int for size in sizes):
+        return  # that is for whoever builds the model to refuse
+    levels, types, states = sizes
+    shapes = {name.rpartition(".")[2]: tuple(tensor.shape) for name, tensor in tensors.items()}
+    prior, transitions = shapes.get("raw_prior", ()), shapes.get("raw_transitions", ())
+    if prior[1:] != (states,) or transitions[:2] + transitions[3:] != (levels - 1, types, states, states):
+        what = f"{levels} levels, {states} states and {types} edge types"
+        raise CheckpointError(f"{path.with_name(TENSORS)} does not fit {path}: raw_prior, raw_transitions: not {what}")
+    most = sum(tensor.numel() for tensor in tensors.values())
+    for name in ("num_graph_states", "hidden"):
+        if isinstance(settings.get(name), int) and settings[name] > most:
+            what = f"{name} = {settings[name]}"
+            raise CheckpointError(f"{path.with_name(TENSORS)} does not fit {path}: too small for {what}")
