@@ -21,6 +21,7 @@ ROOMS = (
     ("graphs",),
     ("convert",),
     ("datasets",),
+    ("rows",),
     ("circuits",),
     ("kernels",),
     ("hierarchy",),

@@ -13,6 +13,7 @@ import torch
 from gspn.columns import shorten
 from gspn.errors import CheckpointError, InputError, NotFittedError
 from gspn.files import misfits, read_tensors
+from gspn.hierarchy.label_readout import LabelReadout
 from gspn.models.gspn import GSPN
 from gspn.models.saving import FORMAT, NEW, member_folder, settings_from_json
 from gspn.models.stack import Stack
@@ -140,9 +141,14 @@ def _put_tensors(model: GSPN, folder: Path, digest: str) -> None:
         path = folder / name
         if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
             tensors, _ = read_tensors(path)
+            readout = getattr(model.network, "readout", None)
+            if isinstance(readout, LabelReadout):
+                readout.make_room(tensors, "readout.")
             wrong = misfits(tensors, model.network.state_dict())
             if wrong:
                 raise CheckpointError(f"{path} does not fit {folder / 'model.json'}: tensors {', '.join(wrong)}")
             model.network.load_state_dict(tensors)
+            if isinstance(readout, LabelReadout) and not readout.is_sound():
+                raise CheckpointError(f"{path} holds trees that do not fit each other")
             return
     raise CheckpointError(f"{folder} holds no model.safetensors that belongs to its model.json (damaged or exchanged)")

@@ -147,6 +147,8 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         if name in LATER and (value == LATER[name] or (name in ("leaves", "atoms") and not value)):
             continue
+        if name == "labels" and value is None and settings["target_level"] == "graph":
+            continue  # the same as in older files
         if name == "leaves":  # in one form, however it was written: a checkpoint belongs to the model it is of
             chosen = sorted(chosen_leaves(settings["schema"], value).items())
             plain[name] = [[list(names), family] for names, family in chosen]
@@ -171,6 +173,8 @@ def settings_from_json(plain: Mapping[str, Any]) -> dict[str, Any]:
     if "target" in settings:
         several = "attributes" in settings["target"]
         settings["target"] = Schema.from_json(settings["target"]) if several else from_json(settings["target"])
+        if settings.get("target_level") == "vertex":  # None has come to mean something else
+            settings.setdefault("labels", LATER["labels"])
     if settings.get("leaves") is not None:
         settings["leaves"] = {tuple(names): family for names, family in settings["leaves"]}
     if settings.get("template") is not None:
