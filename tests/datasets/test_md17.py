@@ -89,6 +89,16 @@ def test_the_papers_choices_of_attributes(place: Path, root: Path, which: str, s
     assert torch.equal(dataset.source, both.source)
 
 
+def test_invariant_attributes_are_sorted_distances(place: Path, root: Path) -> None:
+    given = frames()
+    np.savez(place, **given)
+    dataset = load("ethanol", root=root, attributes="invariant", progress=False)
+    atoms = given["R"].shape[1]
+    assert dataset.schema.names == ("element", *(f"distance_{rank}" for rank in range(1, atoms)))
+    apart = np.linalg.norm(given["R"][3] - given["R"][3, 1], axis=1)
+    np.testing.assert_allclose(dataset[3].x[1, 1:].numpy(), np.sort(apart)[1:], rtol=1e-5)
+
+
 @pytest.mark.parametrize("limit", [1, 10, 30, 1000])
 def test_the_first_frames(place: Path, root: Path, limit: int) -> None:
     np.savez(place, **frames())
@@ -140,7 +150,10 @@ def test_a_file_is_downloaded(server: Any, place: Path, monkeypatch: pytest.Monk
             ({"limit": limit}, "limit must be a positive number of graphs, or None")
             for limit in (0, -1, 1.5, "all", True)
         ),
-        ({"attributes": "forces"}, "attributes must be one of 'element', 'continuous', 'both', got 'forces'"),
+        (
+            {"attributes": "forces"},
+            "attributes must be one of 'element', 'continuous', 'both', 'invariant', got 'forces'",
+        ),
     ],
 )
 def test_options_are_checked(root: Path, options: dict[str, Any], named: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from small_experiments import with_other_test_labels
 
 from gspn.errors import GSPNError
-from gspn.experiments import sources
+from gspn.experiments import predicting, row_heads, sources, systems
 from gspn.experiments.grids import Grid, parse_grid
 from gspn.experiments.protocols import contests
 from gspn.experiments.records import Record
@@ -104,3 +105,25 @@ def test_numbers_are_judged_by_either_measure() -> None:
     for measure in ("R²", "mean absolute error"):
         grid = parse_grid(ROWS.replace('"accuracy"', f'"{measure}"'), "toy")
         assert grid.measure == measure
+
+
+def test_numbers_of_labels_share_a_model_and_its_rows(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ROWS.replace("[data.TOY]\nfolds = [0]", '[data.TOY-8]\nname = "TOY"\nlabels = 8\nfolds = [0]')
+    text = few.replace("[models.Pooled]", '[data.TOY-9]\nname = "TOY"\nlabels = 9\nfolds = [0]\n[models.Pooled]')
+    monkeypatch.setattr(predicting, "_models", OrderedDict())
+    monkeypatch.setattr(row_heads, "_rows_of", OrderedDict())
+    trained: list[str] = []
+    fit = systems.fit
+    monkeypatch.setattr(systems, "fit", lambda name, *given: trained.append(name) or fit(name, *given))
+    found = all_records(parse_grid(text, "toy"), tmp_path, ASSESSMENT)
+    assert len(found) == 14
+    assert trained.count("GSPN") == 1
+    rows = {
+        (record["run"]["data"]["labels"], record["run"]["head"]["attributes"])
+        for record in found.values()
+        if "columns" in record
+    }
+    assert len(rows) == 4
+    assert len(row_heads._rows_of) == 2
