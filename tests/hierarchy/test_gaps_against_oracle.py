@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from context_cases import CONTEXTS, COVARIANCES, Case, make_case, set_at_random
+from context_cases import CONTEXTS, COVARIANCES, Case, assert_close, assert_likelihoods_agree, make_case, set_at_random
 from oracle_cases import draw_values
 from regressing_models import line
 from torch_geometric.data import Data
@@ -21,33 +21,12 @@ from gspn.hierarchy.roots import leave_one_out
 from gspn.testing import oracle, oracle_model
 from gspn.testing.oracle_aggregations import product, symmetric, symmetric_weights
 
-TOLERANCE = 1e-8
 SEEDS = [seed for seed in range(20) if seed not in (5, 13)]  # whose trees take the oracle long
 
 
 def case_of(seed: int) -> Case:
     """Atoms in one of three."""
     return make_case(seed, atoms=seed % 3 == 1, gaps="informative")
-
-
-def assert_close(case: Case, ours: torch.Tensor, theirs: object) -> None:
-    np.testing.assert_allclose(
-        ours.detach().numpy(), np.asarray(theirs), rtol=TOLERANCE, atol=TOLERANCE, err_msg=str(case.axes)
-    )
-
-
-def assert_likelihoods_agree(case: Case, seed: int) -> None:
-    vertices = range(len(case.graph.x))
-    pseudo = [oracle.log_likelihood(case.theirs, case.graph, v) for v in vertices]
-    assert_close(case, case.model.log_likelihood(case.data), pseudo)
-    alone = [oracle.leave_one_out(case.theirs, case.graph, v) for v in vertices]
-    assert_close(case, case.model.log_likelihood(case.data, leave_one_out=True), alone)
-    posteriors = [oracle.posteriors(case.theirs, case.graph, v) for v in vertices]
-    assert_close(case, case.model.posteriors(case.data), posteriors)
-    entries = torch.from_numpy(np.random.default_rng(seed).random(case.graph.x.shape) < 0.4)
-    pairs = {(int(v), int(c)) for v, c in entries.nonzero()}
-    found = case.model(case.model.collate(case.data).hiding(entries)).log_hidden
-    assert_close(case, found, oracle.masked(case.theirs, case.graph, pairs))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

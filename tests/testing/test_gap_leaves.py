@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,10 +25,10 @@ def with_gaps(case: LeafCase) -> LeafCase:
     gaps = GAPS[:levels, :leaves, : len(case.attributes)]
 
     def density(leaf: Mapping[str, Any], values: Sequence[float | None], codes: Sequence[str], context: Any) -> float:
-        factors = {"observed": lambda gap: 1 - gap, "missing": lambda gap: gap, "hidden": lambda gap: 1.0}
-        of_codes = sum(np.log(factors[code](gap)) for code, gap in zip(codes, np.atleast_1d(leaf["gaps"]), strict=True))
+        factors = zip(np.atleast_1d(leaf["gaps"]).tolist(), codes, strict=True)
+        of_codes = sum(math.log({"observed": 1 - gap, "missing": gap, "hidden": 1.0}[code]) for gap, code in factors)
         rest = {key: value for key, value in leaf.items() if key != "gaps"}
-        return float(of_codes) + case.density(rest, values, codes, context)
+        return of_codes + case.density(rest, values, codes, context)
 
     exported = {**case.exported, "gaps": gaps if len(case.attributes) > 1 else gaps[..., 0]}
     return replace(case, exported=exported, density=density, gaps="informative")

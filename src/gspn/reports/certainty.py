@@ -66,7 +66,7 @@ def ask(model: GSPN | Stack, seen: GraphDataset, truth: Tensor, hidden: Tensor) 
     """The model's answers for the entries `hidden` [N, d], which are missing in `seen`; by attribute."""
     parts: dict[int, list[Answers]] = {}
     first = 0
-    for batch, vertices, given in model.gaps(seen):
+    for batch, vertices, given in model.gaps_of(seen):
         own = hidden[first + vertices]
         if own.any():
             for column, rows, answer in distributions(given, own):

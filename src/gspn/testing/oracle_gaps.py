@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from gspn.testing.oracle_leaves import Array, Parameters, log
+from gspn.testing.oracle_leaves import Parameters, log
 
 
 def log_codes(leaf: Parameters, codes: Sequence[str]) -> float:
@@ -32,5 +33,5 @@ def log_codes(leaf: Parameters, codes: Sequence[str]) -> float:
     return math.fsum(factors)
 
 
-def without(leaf: Parameters) -> dict[str, Array]:
+def without(leaf: Parameters) -> dict[str, Any]:
     return {key: value for key, value in leaf.items() if key != "gaps"}

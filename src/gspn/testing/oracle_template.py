@@ -234,7 +234,7 @@ def log_leaf(model: Model, level: int, scope: Scope, m: int, entries: dict[str, 
 
 
 def log_known(
-    model: Model, scope: Scope, leaf: dict[str, Array], values: list[float | None], codes: list[str], context: Context
+    model: Model, scope: Scope, leaf: dict[str, Any], values: list[float | None], codes: list[str], context: Context
 ) -> float:
     """Log density of the values that are known."""
     if "atoms" in leaf:
