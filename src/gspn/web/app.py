@@ -42,14 +42,14 @@ def create_app(
     limits: Limits | None = None,
     *,
     columns: Columns | None = None,
-    tables: tuple[bytes, bytes | None] | None = None,
+    greeting: tuple[bytes, bytes | None] | None = None,
     allowed_names: Collection[str] = (),
     framed_by: str = "'none'",
 ) -> FastAPI:
     """The what-if page for a fitted model, or for the page's own one of drug-like molecules.
 
     columns: what the columns of uploaded tables mean; None takes the usual names.
-    tables: nodes and edges, as CSV, that a model of tables greets with.
+    greeting: nodes and edges, as CSV, that the page shows first.
     allowed_names: names of this machine that may stand in a request's Host header besides localhost and numbers.
     framed_by: pages that may show this one in a frame, as a content security policy says it.
     """
@@ -63,8 +63,8 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         shelf.start()
-        if tables is not None:
-            await shelf.greet(*tables)
+        if greeting is not None:
+            await shelf.greet(*greeting)
         yield
         shelf.stop()
         worker.stop()

@@ -68,7 +68,7 @@ def serve(
             loaded,
             limits,
             columns=columns_of(model),
-            tables=None if tables is None else (tables[0].read_bytes(), tables[1] and tables[1].read_bytes()),
+            greeting=None if tables is None else (tables[0].read_bytes(), tables[1] and tables[1].read_bytes()),
             allowed_names=[*allowed_names, host],
         )
     )
