@@ -21,7 +21,7 @@ from gspn import GSPN, GraphDataset, Stack, from_tables, policy, to_tables
 from gspn.graphs import pack
 from gspn.training import pause
 from gspn.web.app import create_app
-from gspn.web.columns import Columns
+from gspn.web.columns import TableColumns
 from gspn.web.learning import Learning, learn_tables
 from gspn.web.limits import Limits
 from gspn.web.serving import columns_of, model_of
@@ -328,7 +328,7 @@ def test_uploads_are_read_by_the_columns_of_the_model(tmp_path: Path) -> None:
     kept = {"id": "who", "ends": ["from", "to"], "graph": None, "edge_type": None}
     (tmp_path / "m" / "reading.json").write_text(json.dumps(kept))
     columns = columns_of(tmp_path / "m")
-    assert columns == Columns("who", "graph", "from", "to", "type")
+    assert columns == TableColumns("who", "graph", "from", "to", "type")
     people, contacts = to_tables(pack([friends(9)], SCHEMA), graph=None)
     nodes = people.rename(columns={"id": "who"}).assign(junk="x").to_csv(index=False)
     edges = contacts.rename(columns={"source": "from", "target": "to"}).to_csv(index=False)

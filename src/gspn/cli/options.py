@@ -6,7 +6,7 @@ command line its fields stand there instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -119,6 +119,20 @@ class Printing:
 
     def console(self) -> Console:
         return Console(as_json=self.as_json, quiet=self.quiet)
+
+
+_PAGE, _NAMED = "--report", "report.html"
+
+
+def with_page(arguments: Sequence[str]) -> list[str]:
+    """The arguments with a file behind `--report` where none is said: what follows is one only if it ends in .html."""
+    found = []
+    for place, argument in enumerate(arguments):
+        found.append(argument)
+        following = arguments[place + 1] if place + 1 < len(arguments) else ""
+        if argument == _PAGE and not following.lower().endswith(".html"):
+            found.append(_NAMED)
+    return found
 
 
 def bundled(command: Callable[..., None]) -> Callable[..., None]:

@@ -24,7 +24,7 @@ except ImportError as error:
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.web import answers
-from gspn.web.columns import Columns
+from gspn.web.columns import TableColumns
 from gspn.web.examples import EXAMPLES
 from gspn.web.guard import Guard
 from gspn.web.inputs import EntryQuestion, Question
@@ -41,7 +41,7 @@ def create_app(
     model: GSPN | Stack | None = None,
     limits: Limits | None = None,
     *,
-    columns: Columns | None = None,
+    columns: TableColumns | None = None,
     greeting: tuple[bytes, bytes | None] | None = None,
     allowed_names: Collection[str] = (),
     framed_by: str = "'none'",
@@ -57,7 +57,7 @@ def create_app(
     if isinstance(model, GSPN) and not model.__sklearn_is_fitted__():
         raise InputError("the model is not fitted, so there is nothing to ask it")
     worker = Worker(limits)
-    columns = columns or Columns()
+    columns = columns or TableColumns()
     shelf = Shelf(model, limits, worker, columns)
 
     @asynccontextmanager
