@@ -23,7 +23,7 @@ import torch
 
 import gspn
 from gspn.baselines import FeatureImputer
-from gspn.baselines.imputers import neighbour_means
+from gspn.baselines.neighbour_means import neighbour_means
 
 RATES = ["OCC_TEC", "OWNH", "POP65", "UNEMP"]
 HIDDEN, SEEDS, LEVEL = 0.3, 5, 0.9

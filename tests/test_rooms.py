@@ -22,6 +22,7 @@ ROOMS = (
     ("graphs",),
     ("convert",),
     ("datasets",),
+    ("rows",),
     ("circuits",),
     ("kernels",),
     ("hierarchy",),

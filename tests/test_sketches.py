@@ -46,7 +46,7 @@ def test_shares_and_changes() -> None:
 @pytest.mark.parametrize("name", EVERY_KIND.names)
 def test_distributions(name: str) -> None:
     model, graph = random_model(EVERY_KIND), draw_graph(np.random.default_rng(3), 9)
-    found = model.conditional(graph, name)
+    found: Any = model.conditional(graph, name)
     html = found._repr_html_()
     assert len(pictures(html)) == 6
     assert "9 distributions" in words(html)
@@ -63,8 +63,9 @@ def test_distributions(name: str) -> None:
 def test_joints_and_answers() -> None:
     model, graph = random_model(EVERY_KIND), draw_graph(np.random.default_rng(3), 9)
     assert len(pictures(model.conditional(graph, ["charge", "element"], vertices=[2])._repr_html_())) == 2
+    element: Any = EVERY_KIND["element"]
     code = int(graph.x[0, 1].nan_to_num(0))
-    answer = model.what_if(graph, {0: {"element": EVERY_KIND["element"].categories[(code + 1) % 3]}})  # type: ignore[attr-defined]
+    answer = model.what_if(graph, {0: {"element": element.categories[(code + 1) % 3]}})
     html = answer._repr_html_()
     assert len(pictures(html)) == 1
     vertex = int(answer.change.abs().argmax())

@@ -1,7 +1,7 @@
 """Runs the notebooks of `examples` and writes what their cells show: `python docs/build/notebooks.py`.
 
-A notebook is edited as any other; this fills in its outputs, without a Jupyter server: cells run one after the other in one
-namespace, with what they print and the value of their last line, as Jupyter shows it. The outputs are part of the
+A notebook is edited as any other; this fills in its outputs, without a Jupyter server: cells run one after the other in
+one namespace, with what they print and the value of their last line, as Jupyter shows it. The outputs are part of the
 repository, so that a notebook can be read where nothing can be run.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
-_DOTS = 80
+_DOTS = 64
 """Of figures, an inch."""
 
 

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from gspn.attributes import Continuous, Schema
 from gspn.baselines import gaussian_em
 from gspn.baselines.gaussian_em import GaussianMixture, fit_gaussian_mixture
-from gspn.baselines.imputers import neighbour_means
+from gspn.baselines.neighbour_means import neighbour_means
 from gspn.graphs import pack
 
 

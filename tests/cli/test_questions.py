@@ -157,7 +157,9 @@ def test_what_if_of_a_molecule(run: Run, drug_model: Path, tmp_path: Path) -> No
     found = parsed(run("what-if", "smiles:CCCl", "-m", drug_model, "--set", "2:element=O", "--pseudo", "--json"))
     model = gspn.load(drug_model)
     graph = gspn.from_smiles(["CCCl"], progress=False)[0]
-    assert found["total"] == pytest.approx(model.what_if(graph, {2: {"element": "O"}}).total.item(), rel=1e-5)
+    assert found["total"] == pytest.approx(
+        model.what_if(graph, {2: {"element": "O"}}, leave_one_out=False).total.item(), rel=1e-5
+    )
 
 
 def test_what_if_of_edges_and_names(run: Run, files: Path, people_model: Path, tmp_path: Path) -> None:
@@ -177,7 +179,38 @@ def test_what_follows_from_a_change_is_said(run: Run, drug_model: Path) -> None:
     found = parsed(run(*asked, "2:element=Cl", "--json"))
     assert {"vertex": "2", "attribute": "hydrogens", "value": 0} in found["derived"]
     assert "were derived anew" in run(*asked, "2:element=Cl").stdout
-    assert "are left out: atom 1: F cannot have valence 2" in run(*asked, "1:element=F").stdout
+    assert "are left out (atom 1: F cannot have valence 2): 1:" in run(*asked, "1:element=F").stdout
+
+
+def test_what_is_unknown_is_ranked_by_its_conditional(run: Run, files: Path, people_model: Path) -> None:
+    nodes = pd.read_csv(files / "nodes.csv")
+    gaps = nodes.loc[nodes["team"].isna(), "id"].tolist()
+    tables = (files / "nodes.csv", files / "typed.csv", "-m", people_model)
+    rows = parsed(run("what-if", *tables, "--all", "team", "--json"))["replacements"]
+    unknown = [row for row in rows if "probability" in row]
+    assert rows[-len(unknown) :] == unknown
+    assert {row["vertex"] for row in unknown} == set(gaps)
+    chances = [row["probability"] for row in unknown]
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) == pytest.approx(len(gaps))
+    one = unknown[0]
+    step = parsed(run("what-if", *tables, "--set", f"{one['vertex']}:team={one['then']}", "--json"))
+    assert step["whole"] == pytest.approx(one["change"], abs=1e-3)
+    assert step["whole"] != pytest.approx(step["total"], abs=1e-6)
+
+
+def test_edits_of_a_molecule(run: Run, solubility_model: Path, drug_model: Path, tmp_path: Path) -> None:
+    page, asked = tmp_path / "edits.html", ("what-if", "smiles:CCCl", "-m")
+    found = parsed(run(*asked, solubility_model, "--edits", "--json", "-o", page))
+    assert (found["smiles"], found["target"]) == ("CCCl", "soluble")
+    assert {"edit", "kind", "smiles", "predicted", "p(yes)", "change of p(yes)"} <= set(found["edits"][0])
+    assert "Cl → O at atom 2" in {row["edit"] for row in found["edits"]}
+    text = page.read_text()
+    assert "Cl → O at atom 2" in text
+    assert text.count("<svg") > 3
+    assert "one target of graphs" in run(*asked, drug_model, "--edits", code=2).stderr
+    run(*asked, solubility_model, "--edits", "--set", "2:element=O", code=2)
+    run(*asked, drug_model, "--set", "2:element=O", "-o", page, code=2)
 
 
 def test_every_replacement(run: Run, files: Path, drug_model: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import gspn
 from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
 from gspn.errors import InputError
 from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout
+from gspn.models import label_growing
 from gspn.targets import Target
 from gspn.testing import oracle, oracle_labels, oracle_model
 
@@ -28,6 +29,14 @@ SIZE, HITS = Continuous("size"), Count("hits")
 SEVERAL = Schema([KIND, WARM, SIZE, HITS])
 ATTRIBUTES = Schema([Continuous("u"), Categorical("e", ["x", "y", "z"]), Count("n"), Continuous("w")])
 EVIDENCE: dict[str, Any] = {"target_level": "vertex", "labels": "evidence", "num_layers": 1, "num_states": 2}
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are for `test_label_trees.py`; here they take part, and little time."""
+    monkeypatch.setattr(label_growing, "_FOREST", 5)
+    monkeypatch.setattr(label_growing, "_BOOSTED", 3)
+    monkeypatch.setattr(label_growing, "_FEWEST", 3)
 
 
 def draw_labels(rng: np.random.Generator, targets: Schema, n: int, missing: float) -> NDArray[np.float64]:
@@ -74,7 +83,10 @@ def as_graph(x: NDArray[Any], edges: list[tuple[int, int]], y: NDArray[Any] | No
 @pytest.mark.parametrize("targets", [Schema([KIND]), SEVERAL], ids=["one target", "several"])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_labels_depend_on_is_the_oracles(targets: Schema, kind: str, seed: int) -> None:
-    """Block by block, with gaps of either kind, hidden entries, unknown labels and every kind of graph."""
+    """Block by block, with gaps of either kind, hidden entries, unknown labels and every kind of graph.
+
+    Walks leave out what is hardly ever reached; how much, `tests/hierarchy/test_reach.py` tells.
+    """
     rng = np.random.default_rng(seed)
     n = 6
     edges = draw_edges(rng, kind, n)
@@ -103,8 +115,9 @@ def test_what_labels_depend_on_is_the_oracles(targets: Schema, kind: str, seed: 
         )
         for name, block in context.blocks.items():
             theirs = (np.array(raw[name]) - context.center.numpy()[block]) * context.scale.numpy()[block]
-            np.testing.assert_allclose(found[v, block], np.nan_to_num(theirs), rtol=1e-10, atol=1e-12, err_msg=name)
-        assert found[v, -1] == float(max(raw["known"]) > 0)
+            near = {"rtol": 0.1, "atol": 0.05} if name == "reached" else {"rtol": 1e-10, "atol": 1e-12}
+            np.testing.assert_allclose(found[v, block], np.nan_to_num(theirs), **near, err_msg=name)
+        assert found[v, -1] == float(bool(np.any(raw["known"]) or np.any(raw["reached"])))
 
 
 def by_hand(readout: LabelReadout, z: NDArray[np.float64], y: NDArray[np.float64]) -> float:
@@ -112,6 +125,8 @@ def by_hand(readout: LabelReadout, z: NDArray[np.float64], y: NDArray[np.float64
     total = []
     for m, regression in enumerate(readout):
         seen = z[regression.columns.numpy()] * float(regression.strength)
+        if regression.trees is not None:  # none has been grown
+            seen = np.zeros(regression.trees.width)
         if regression.hidden is not None:
             weight, bias = (p.detach().numpy() for p in (regression.hidden.weight, regression.hidden.bias))
             seen = np.concatenate([seen, np.maximum(weight @ seen + bias, 0.0)])
@@ -179,7 +194,7 @@ def test_the_own_label_changes_nothing_bit_for_bit(kind: str) -> None:
     assert reached > n
 
 
-def test_labels_reach_two_hops_and_no_further() -> None:
+def test_labels_reach_whoever_receives_from_them() -> None:
     rng = np.random.default_rng(5)
     n = 6
     x, y = draw_values(rng, ATTRIBUTES, n, 0.0), draw_labels(rng, Schema([KIND]), n, 0.0)
@@ -188,7 +203,7 @@ def test_labels_reach_two_hops_and_no_further() -> None:
     changed = y.copy()
     changed[0] = (y[0] + 1) % 3
     one, other = (model.predict_proba(as_graph(x, path, labels)) for labels in (y, changed))
-    assert [bool((one[v] != other[v]).any()) for v in range(n)] == [False, True, True, False, False, False]
+    assert [bool((one[v] != other[v]).any()) for v in range(n)] == [False, *[True] * (n - 1)]
 
 
 # ---- Learning

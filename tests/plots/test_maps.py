@@ -37,7 +37,8 @@ def test_three_maps(points: bool, tmp_path: Path) -> None:
         "a, filled",
         "standard deviation of filled values",
     ]
-    known, filled, deviation = (axes.collections[-1] for axes in panels)
+    shown: list[Any] = [axes.collections[-1] for axes in panels]
+    known, filled, deviation = shown
     assert known.get_array().tolist() == [0, 1, 3, 4, 5, 6, 8]
     assert filled.get_array().tolist() == list(range(9))
     assert known.get_clim() == filled.get_clim() == (0, 8)

@@ -12,7 +12,7 @@ from gspn.attributes import FloatArray
 from gspn.predictors.outputs import outputs_for
 from gspn.predictors.vectors import FAMILIES, choose_heads
 from gspn.predictors.vectors.calibration import calibrate, log_probabilities
-from gspn.predictors.vectors.task import Task
+from gspn.rows.task import Task
 
 CHEAP = ("linear", "linear support vectors")
 
@@ -40,7 +40,7 @@ def fitted_by_scikit_learn(family: str, rows: FloatArray, task: Task, settings: 
     )
     from sklearn.svm import SVC, SVR
 
-    from gspn.predictors.vectors import trees
+    from gspn.rows import trees
 
     if family == "support vectors":
         width, cost = settings

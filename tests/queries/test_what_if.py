@@ -439,3 +439,35 @@ def test_a_changed_molecule_is_the_real_one_where_it_can_be(leave_one_out: bool)
     assert forbidden.problem is not None
     assert "became unknown: " in repr(forbidden)
     assert "follow from the changes" in repr(found)
+
+
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_steps_add_up_also_where_entries_become_known(leave_one_out: bool) -> None:
+    """Unknown to C, and C to O, is unknown to O; so is any way back."""
+    model, graph = random_model(ELEMENT, num_layers=3), path(7)
+    graph.x[2, 0] = torch.nan
+
+    def step(graph: Data, value: str | None) -> tuple[float, Data]:
+        after = Data(x=graph.x.clone(), edge_index=graph.edge_index)
+        after.x[2, 0] = torch.nan if value is None else float("CNO".index(value))
+        found = model.what_if(graph, {2: {"element": value}}, leave_one_out=leave_one_out)
+        return found.whole.item(), after
+
+    first, carbon = step(graph, "C")
+    second, oxygen = step(carbon, "O")
+    direct, _ = step(graph, "O")
+    back, _ = step(oxygen, None)
+    assert first + second == pytest.approx(direct, abs=TOLERANCE)
+    assert direct + back == pytest.approx(0.0, abs=TOLERANCE)
+
+
+def test_what_becomes_known_is_as_likely_as_its_conditional_says() -> None:
+    model, graph = random_model(ELEMENT, num_layers=3), path(7)
+    graph.x[2, 0] = torch.nan
+    given = model.conditional(graph, "element", [2])
+    for k, value in enumerate("CNO"):
+        found = model.what_if(graph, {2: {"element": value}}, leave_one_out=True)
+        assert found.told is not None
+        assert found.told[2].item() == pytest.approx(given.probs[0, k].log().item(), abs=TOLERANCE)
+        assert found.told[[0, 1, 3, 4, 5, 6]].abs().sum() == 0
+        assert found.whole.item() == pytest.approx(found.total.item() + found.told[2].item(), abs=TOLERANCE)

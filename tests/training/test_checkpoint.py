@@ -328,16 +328,15 @@ def test_incomplete_checkpoint_is_refused(what: str, checkpoint: Path) -> None:
         fit_with(checkpoint, epochs=4)
 
 
-DAMAGES: list[Callable[[bytes], bytes]] = [
-    *(lambda content, share=share: content[: int(share * len(content))] for share in (0.0, 0.001, 0.5, 0.999)),
-    lambda content: content[:-100] + bytes([content[-100] ^ 0x40]) + content[-99:],  # a disk's error within a tensor
-]
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_refused(damage: Callable[[bytes], bytes], checkpoint: Path) -> None:
-    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
-    with pytest.raises(CheckpointError, match=r"run\.safetensors"):
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999, None])
+def test_a_damaged_file_is_refused(share: float | None, checkpoint: Path) -> None:
+    """Cut off, or with a disk's error in the middle of a tensor, which leaves a readable file."""
+    content = checkpoint.read_bytes()
+    flipped = content[:-100] + bytes([content[-100] ^ 0x40]) + content[-99:]
+    checkpoint.write_bytes(flipped if share is None else content[: int(share * len(content))])
+    with pytest.raises(
+        CheckpointError, match=r"run\.safetensors " + ("" if share is None else "is not readable as safetensors")
+    ):
         fit_with(checkpoint)
 
 

@@ -100,7 +100,8 @@ def test_bonds_come_and_go_and_degrees_follow(client: TestClient, model: GSPN) -
     remove, add = {"do": "remove", "ends": [1, 0]}, {"do": "add", "ends": [0, 12], "type": 0}
     found = ask(client, "what-if", smiles=ASPIRIN, edits=[remove, add])
     changes = {1: {"degree": 2}, 12: {"degree": 2}}
-    expected = model.what_if(molecule(ASPIRIN), changes, add_edges=[(0, 12, 0)], remove_edges=[(0, 1)])
+    edges: dict[str, Any] = {"add_edges": [(0, 12, 0)], "remove_edges": [(0, 1)]}
+    expected = model.what_if(molecule(ASPIRIN), changes, **edges, leave_one_out=False)
     assert_close(found["change"], expected.change)
     assert [0, 1, 0, False] in found["edges"]
     assert [0, 1, 0, False] not in found["edges_after"]

@@ -71,7 +71,7 @@ def test_edit_undo_redo_reload(page: Page, address: str, model: GSPN) -> None:
 
     graph = from_smiles([ASPIRIN], features=ATOM_FEATURES, progress=False)[0]
     expected = model.what_if(graph, {3: {"element": "N"}}, leave_one_out=True)
-    total = f"{expected.total:+.3f} nats".replace("-", "−")
+    total = f"{expected.total:+.3f} (".replace("-", "−")
     assert total in caption(page)
     cell = page.locator("#table tr[data-vertex='3'] td").nth(4)
     assert cell.inner_text() == f"{expected.change[3]:+.3f}".replace("-", "−")
@@ -112,7 +112,7 @@ def test_the_scale_is_locked_until_it_is_fitted_again(page: Page, address: str) 
     page.check("input[value=relative]")
     assert "before" in (page.get_attribute("#legend svg", "aria-label") or "")
     page.check("input[value=likelihood]")
-    assert "mean" in (page.get_attribute("#legend svg", "aria-label") or "")
+    assert "average" in (page.get_attribute("#legend svg", "aria-label") or "")
     now = caption(page)
     page.check("input[value=pseudo]")
     page.wait_for_function("now => document.getElementById('caption-edited').innerText !== now", arg=now)
@@ -128,7 +128,7 @@ def test_replacements_say_what_cannot_be(page: Page, address: str) -> None:
     impossible.click(force=True)
     assert caption(page) == "no edits yet"
     replace(page, 1, "null")
-    assert page.text_content("#edited [data-vertex='1'] text") == "?"
+    assert ", ?." in (page.get_attribute("#edited [data-vertex='1']", "aria-label") or "")
     page.select_option("#attribute", "aromatic")
     page.wait_for_selector(".replacement[data-value='true']")
 
@@ -180,7 +180,8 @@ def test_saving(page: Page, address: str, tmp_path: Path) -> None:
     root = ElementTree.parse(tmp_path / "drawing.svg").getroot()
     circles = [one for one in root.iter("{http://www.w3.org/2000/svg}circle") if one.get("fill") != "none"]
     assert len(circles) == 26
-    assert "nats" in "".join(root.itertext())
+    assert "more likely" in "".join(root.itertext())
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}path"))) > 26  # the structure, with numbers of atoms
     assert "script" not in (tmp_path / "drawing.svg").read_text()
     with page.expect_download() as saved:
         page.click("#export-csv")
@@ -190,6 +191,50 @@ def test_saving(page: Page, address: str, tmp_path: Path) -> None:
     assert len(rows) == 13
     assert (rows[3]["element before"], rows[3]["element after"]) == ("O", "N")
     assert float(rows[3]["after"]) - float(rows[3]["before"]) == pytest.approx(float(rows[3]["change"]), abs=1e-4)
+
+
+def test_atoms_have_one_number_everywhere(page: Page, address: str) -> None:
+    """In the picture, the table, the address, and the commands: from 0, in the order of the SMILES."""
+    open_page(page, address, "Clc1ccc(CNC(C)=O)cc1")
+    assert page.locator("#table tr[data-vertex='0'] .badge").inner_text() == "Cl0"
+    replace(page, 0, '"O"')
+    assert "edit=%5B0%2C%22element%22%2C%22O%22%5D" in page.url
+    # RDKit draws numbers as shapes of the classes note and atom; the drawing is the same as with its own numbers.
+    numbers = (
+        page.locator("#edited .structure path.note").count() or page.locator("#edited .structure text.note").count()
+    )
+    assert numbers >= 12
+    assert page.inner_text("#table-heading") == "Atoms"
+
+
+def test_the_structure_lies_over_its_discs(page: Page, address: str) -> None:
+    open_page(page, address, "Clc1ccc(CNC(C)=O)cc1")
+    for side in ("original", "edited"):
+        box = page.locator(f"#{side} .structure").bounding_box()
+        discs = page.locator(f"#{side} .vertex circle:nth-child(2)")
+        own = [discs.nth(n).bounding_box() for n in range(discs.count())]
+        assert box is not None
+        assert all(one is not None for one in own)
+        left, right = (find(one["x"] + one["width"] / 2 for one in own if one) for find in (min, max))
+        # Bonds end at the centres of the outermost discs; letters reach a little further.
+        assert abs(box["x"] - left) < 20
+        assert abs(box["x"] + box["width"] - right) < 20
+    styled = page.eval_on_selector_all(".structure [style]", "all => all.length")
+    assert styled == 0, "the page allows no styles, and saved drawings need their colours"
+
+
+def test_a_sentence_says_what_the_number_means(page: Page, address: str) -> None:
+    open_page(page, address)
+    assert "click one to see what it could be" in page.inner_text("#meaning")
+    replace(page, 3, '"N"')
+    said = page.inner_text("#meaning")
+    found = re.search(r"the edited version is ([0-9.,⁰¹²³⁴⁵⁶⁷⁸⁹]+) times (more|less) likely", said)
+    assert found
+    assert f"{found[1]} times {found[2]} likely" in caption(page)
+    change = float(caption(page).partition(" ")[0].replace("−", "-"))
+    assert (change > 0) == (found[2] == "more")
+    for word in ("nats", "pseudo", "state"):
+        assert word not in page.inner_text("body").lower()
 
 
 def test_keyboard_alone(page: Page, address: str) -> None:

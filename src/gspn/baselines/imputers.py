@@ -1,7 +1,7 @@
 """FeatureImputer: what people would reach for to fill gaps, without a density: means, tables' imputers, propagation.
 
-All work on feature columns (`baselines.features`): indicators of categories, standardised numbers, and the means of
-what neighbours have observed. A category is read off as the largest of its columns, a count is rounded.
+All work on feature columns (`baselines.features`): indicators of categories, standardised numbers. A category is read
+off as the largest of its columns, a count is rounded.
 """
 
 from __future__ import annotations
@@ -26,21 +26,11 @@ from torch_geometric.transforms import FeaturePropagation
 from gspn.arguments import check_choice, check_integer
 from gspn.attributes import Schema
 from gspn.baselines.features import Features
+from gspn.baselines.neighbour_means import neighbour_means
 from gspn.errors import NotFittedError
 from gspn.graphs import GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.models.questions import Graphs, listed, with_entries
 from gspn.random_streams import keyed_generator
-
-
-def neighbour_means(dataset: GraphDataset, columns: Tensor) -> Tensor:
-    """[N, w] means of columns [N, w] over each vertex's incoming edges; NaN where no neighbour has observed one."""
-    batch = dataset.batch(torch.arange(len(dataset)))
-    source, target = batch.source.long(), batch.target.long()
-    known = ~columns.isnan()
-    total = torch.zeros_like(columns).index_add(0, target, columns.nan_to_num(0.0)[source])
-    count = torch.zeros_like(columns).index_add(0, target, known.to(columns.dtype)[source])
-    return total / count
-
 
 METHODS = ("mean", "iterative", "trees", "nearest", "propagation")
 

@@ -28,6 +28,8 @@ from gspn.training import Checkpoint, Progress, Settings, Validate, exhaust, joi
 _WEIGHTS, _NOISE = 11, 12
 """Name the streams of random numbers of starting weights, and of dropout, negative samples and permutations."""
 
+_POOLINGS = {"sum": global_add_pool, "mean": global_mean_pool, "max": global_max_pool}
+
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
@@ -161,9 +163,6 @@ def check_fitting(arguments: Mapping[str, Any]) -> None:
             check_real(name, arguments[name], 0.0, math.inf, low_open=True)
     if "monitor" in arguments:
         check_choice("monitor", arguments["monitor"], ("loss", "score"))
-
-
-_POOLINGS = {"sum": global_add_pool, "mean": global_mean_pool, "max": global_max_pool}
 
 
 def perceptron(columns: int, width: int) -> nn.Sequential:

@@ -25,6 +25,10 @@ MAX_ROWS = 20_000
 
 _FLAT_NOISE = 0.1
 
+_EM_STEPS = 10
+"""Enough to tell which of several k-means solutions leads to the better mixture; learning does the rest."""
+_LEAST_VARIANCE = 1e-4
+
 
 def initialise(
     template: Template, leaves: Sequence[Leaves], schema: Schema, x: Tensor, num_states: int, generator: torch.Generator
@@ -97,12 +101,6 @@ def _scopes(root: Unit, schema: Schema) -> dict[int, set[int]]:
         else:
             scopes[id(unit)] = {column for child in unit.children for column in scopes[id(child)]}
     return scopes
-
-
-_EM_STEPS = 10
-"""Enough to tell which of several k-means solutions leads to the better mixture; learning does the rest."""
-
-_LEAST_VARIANCE = 1e-4
 
 
 def cluster(rows: Tensor, num_clusters: int, generator: torch.Generator, restarts: int = 8) -> Tensor:

@@ -203,5 +203,4 @@ def _model(dataset: Any, settings: dict[str, Any], supervised: bool) -> Any:
 
     if not supervised:
         return GSPN(dataset.schema, **settings)
-    labels = "evidence" if dataset.target_level == "vertex" else "targets"
-    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, labels=labels, **settings)
+    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, **settings)

@@ -22,6 +22,11 @@ from gspn.errors import InputError
 
 _COLUMNS, _TRAINING = "Tables and files", "Training"
 
+KEPT = "reading.json"
+"""Beside a saved model: how the graphs that it learned from were read."""
+
+_KINDS = ("categorical", "continuous", "binary", "count")
+
 Source = Annotated[
     str,
     typer.Argument(
@@ -184,12 +189,6 @@ Layers = Annotated[int | None, _size("Levels; 1 ignores the edges")]
 States = Annotated[int | None, _size("States of a sum unit")]
 Epochs = Annotated[int | None, _size("Passes over the data at most")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes everything random.", rich_help_panel=_TRAINING)]
-
-
-KEPT = "reading.json"
-"""Beside a saved model: how the graphs that it learned from were read."""
-
-_KINDS = ("categorical", "continuous", "binary", "count")
 
 
 @dataclass(frozen=True)

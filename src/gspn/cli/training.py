@@ -26,6 +26,9 @@ _DIGITS, _REACH = 5, 3
 """More of them are codes if all have so many digits, the largest is so many times the smallest, and none is round."""
 _MOST_NAMED = 5
 
+_SHOWN = 12
+"""Candidates of which people read; machines get all."""
+
 
 def train(model: GSPN, dataset: GraphDataset, console: Console, checkpoint: Path | None = None) -> float | None:
     """Fit by the policy; where entries are held out, returns their loss with independent columns."""
@@ -152,10 +155,6 @@ def show_training(console: Console, model: Any, seconds: float, of_columns: floa
 
 def _validation(epoch: dict[str, Any]) -> float:
     return float(epoch["validation"])
-
-
-_SHOWN = 12
-"""Candidates of which people read; machines get all."""
 
 
 def choose(dataset: GraphDataset, effort: Effort, seed: int, console: Console) -> tuple[Selection, dict[str, Any]]:

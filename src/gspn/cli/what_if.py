@@ -6,6 +6,7 @@ none, by its number. That a change is possible is checked by `gspn.graphs.edits`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ from gspn.errors import InputError
 
 if TYPE_CHECKING:
     from gspn.cli.inputs import Graphs
+
+_MOST_LISTED = 8
+"""Derived entries that a line names."""
 
 UNKNOWN = "unknown"
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -224,7 +228,6 @@ def _show_change(
     console: Console, model: Any, chosen: Graphs, changes: Changes, found: Any, output: Path | None
 ) -> None:
     from gspn.cli.outputs import write_file
-    from gspn.cli.what_if import vertex_names
 
     names = vertex_names(chosen)
     rows = [
@@ -246,17 +249,22 @@ def _show_change(
     strongest = sorted(rows, key=lambda row: -abs(row["change"]))
     console.table(strongest, title="log-likelihood of vertices in nats, the largest changes first")
     console.say(f"change of the whole graph: {total:+.4f} nats{f'; written to {output}' if output else ''}")
+    whole = found.whole.item()
+    if found.told is not None and bool((found.told != 0).any()):
+        console.say(f"with the entries that only one side knows: {whole:+.4f} nats; these changes add up, step by step")
     follows = [
         {"vertex": names[v], "attribute": name, "value": value}
         for v, values in sorted(found.derived.items())
         for name, value in values.items()
     ]
+    listed = ", ".join(f"{one['vertex']}:{one['attribute']}={_said(one['value'])}" for one in follows[:_MOST_LISTED])
+    listed += f" and {len(follows) - _MOST_LISTED} more" if len(follows) > _MOST_LISTED else ""
     if follows and found.problem is None:
-        console.say(f"{len(follows)} entries that follow from the changes were derived anew (hydrogens and the like)")
+        console.say(f"{len(follows)} entries that follow from the changes were derived anew: {listed}")
     elif follows:
-        console.say(f"{len(follows)} entries that follow from the changes are left out: {found.problem}")
+        console.say(f"{len(follows)} entries that follow from the changes are left out ({found.problem}): {listed}")
     derived = {"derived": follows, "problem": found.problem}
-    console.result({"total": total, "vertices": rows, **derived, "output": output and str(output)})
+    console.result({"total": total, "whole": whole, "vertices": rows, **derived, "output": output and str(output)})
 
 
 def _drawn(model: Any, chosen: Graphs, changes: Changes, found: Any) -> str:
@@ -275,7 +283,6 @@ def _drawn(model: Any, chosen: Graphs, changes: Changes, found: Any) -> str:
         from gspn.plots.molecules import draw_molecules
 
         return draw_molecules([before, after], [0 * change, change], label=label, titles=titles, schema=model.schema)
-    from gspn.cli.what_if import vertex_names
     from gspn.plots.graphs import draw_graphs
 
     return draw_graphs([before, after], [0 * change, change], label=label, titles=titles, labels=vertex_names(chosen))
@@ -325,7 +332,7 @@ def _every_replacement(
         rows = [row for row in rows if "problem" not in row]
     if output is not None:
         _write(rows, output)
-    rows.sort(key=lambda row: -row["change"])
+    rows.sort(key=_rank)
     console.table(
         rows, title=f"other values of {attribute}, by the change of the whole graph in nats",
         hint="" if output else "-o FILE writes all",
@@ -337,9 +344,14 @@ def _every_replacement(
     console.result({"attribute": attribute, "replacements": rows, "output": output and str(output)})
 
 
+def _rank(row: dict[str, Any]) -> tuple[bool, float]:
+    """Entries that are known by what replacing them changes; then those that are not, by how probable a value is."""
+    probability = row.get("probability")
+    return (False, -row["change"]) if probability is None else (True, -probability)
+
+
 def _replacements(console: Console, model: Any, chosen: Graphs, kind: Any, leave_one_out: bool) -> list[dict[str, Any]]:
     """A row for every other value of every vertex; of molecules with what follows, or why it cannot be."""
-    from gspn.cli.what_if import vertex_names
     from gspn.convert.derived import decides_others
 
     graph, names = chosen.dataset[0], vertex_names(chosen)
@@ -347,16 +359,23 @@ def _replacements(console: Console, model: Any, chosen: Graphs, kind: Any, leave
     present = kind.decode(graph.x[:, model.schema.index(kind.name)])
     places = [(v, k) for v in range(len(names)) for k, value in enumerate(values) if value != present[v]]
     rows = [{"vertex": names[v], "now": present[v], "then": values[k]} for v, k in places]
+    unknown = [v for v in range(len(names)) if present[v] is None]
+    likely = {} if not unknown else dict(zip(unknown, model.conditional(graph, kind.name, unknown).probs, strict=True))
+    for row, (v, k) in zip(rows, places, strict=True):
+        if v in likely:
+            row["probability"] = likely[v][k].item()
     if not decides_others(model.schema, kind.name):
         changes = model.what_if_all(graph, kind.name, leave_one_out=leave_one_out)
-        return [{**row, "change": changes[v, k].item()} for row, (v, k) in zip(rows, places, strict=True)]
+        for row, (v, k) in zip(rows, places, strict=True):
+            row["change"] = changes[v, k].item() + math.log(max(row.get("probability", 1.0), 1e-300))
+        return rows
     from tqdm import tqdm
 
     # A change of an element takes its hydrogens and all that follows with it, so every molecule is asked by itself.
     asked = tqdm(zip(rows, places, strict=True), "replace", len(rows), leave=False, disable=not console.progress)
     for row, (v, k) in asked:
         found = model.what_if(graph, {v: {kind.name: values[k]}}, leave_one_out=leave_one_out)
-        row["change"] = found.total.item()
+        row["change"] = found.whole.item() if v in likely else found.total.item()
         if found.problem is not None:
             row["problem"] = found.problem
     return rows
@@ -367,6 +386,11 @@ def _write(rows: list[dict[str, Any]], output: Path) -> None:
     from gspn.convert.files import import_pandas
 
     write_table(import_pandas().DataFrame(rows), output)
+
+
+def _said(value: Any) -> str:
+    """A derived value in few letters."""
+    return "unknown" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _words(schema: Any, x: Any) -> str:

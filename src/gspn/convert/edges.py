@@ -21,6 +21,14 @@ from gspn.convert.ids import Vertices, show
 from gspn.convert.places import Nearby
 from gspn.errors import InputError
 
+_log = logging.getLogger(__name__)
+_FORMS = (
+    "a DataFrame, a path, a [2, E] array of row numbers, a list of pairs of ids, a sparse [N, N] matrix, AnnData, "
+    "libpysal's weights, a NetworkX graph, or of places 'contiguity' or 'nearest'"
+)
+_PAIRWISE = ("connectivities", "spatial_connectivities")
+"""What scanpy and squidpy call the graph in an AnnData's `obsp`."""
+
 
 def refuse_unclear(directed: object) -> None:
     """`directed` says it of all rows, or names the column that says it row by row."""
@@ -91,16 +99,6 @@ def _sorted_groups(*columns: NDArray[Any] | None) -> tuple[NDArray[np.int64], ND
     new = np.ones(len(order), dtype=np.bool_)
     new[1:] = np.any([column[order[1:]] != column[order[:-1]] for column in present], axis=0)
     return order, new
-
-
-_log = logging.getLogger(__name__)
-
-_FORMS = (
-    "a DataFrame, a path, a [2, E] array of row numbers, a list of pairs of ids, a sparse [N, N] matrix, AnnData, "
-    "libpysal's weights, a NetworkX graph, or of places 'contiguity' or 'nearest'"
-)
-_PAIRWISE = ("connectivities", "spatial_connectivities")
-"""What scanpy and squidpy call the graph in an AnnData's `obsp`."""
 
 
 def edges_as_table(

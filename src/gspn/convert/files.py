@@ -38,6 +38,17 @@ _ENDINGS = (*_SEPARATORS, *_PARQUET, *_EXCEL, *_PLACES)
 _ZIPPED = b"PK\x03\x04"
 """Excel files begin so, whatever they are called."""
 
+_MARKS = (  # UTF-32's begins like UTF-16's
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_TRIED = (",", ";", "\t", "|")
+_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+_SAMPLE_ROWS = 1000
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -268,18 +279,6 @@ def parse_cells(pandas: Any, column: Any) -> Any:
     truths = column.str.lower().map({"true": True, "false": False}).astype(object)
     parsed = truths.where(truths.notna(), pandas.to_numeric(column, errors="coerce").astype(object))
     return parsed.where(parsed.notna(), column.astype(object))
-
-
-_MARKS = (  # UTF-32's begins like UTF-16's
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_TRIED = (",", ";", "\t", "|")
-_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
-_SAMPLE_ROWS = 1000
 
 
 def read_text(content: bytes, path: str, encoding: str | None = None) -> str:

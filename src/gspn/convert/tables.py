@@ -25,7 +25,6 @@ from gspn.convert.ids import Vertices, find_first_repeat, show
 from gspn.convert.values import encode_target, encode_vertices
 from gspn.convert.writings import as_numbers
 from gspn.errors import Advice, InputError, Problems
-from gspn.graphs.dataset import GraphDataset
 
 if TYPE_CHECKING:
     from gspn.graphs.dataset import GraphDataset

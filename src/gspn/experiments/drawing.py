@@ -44,7 +44,7 @@ def _change(model: gspn.GSPN, features: Any, molecule: Mapping[str, str]) -> dic
             "name its features"
         )
     before, after = molecules
-    answer = model.what_if(before, edits(before, after, model.schema), derived=False)
+    answer = model.what_if(before, edits(before, after, model.schema), leave_one_out=False, derived=False)
     return {
         **molecule,
         "before": answer.before.tolist(),

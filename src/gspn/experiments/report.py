@@ -30,6 +30,10 @@ from gspn.pages import inline_svg, render
 from gspn.plots.charts import Curve, curves
 from gspn.plots.files import save_figure, svg_text
 
+FIGURES = "figures"
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
+_LIST_MARKER = re.compile(r"^(\d*)([-+.)])(?=\s|$)")
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -79,11 +83,6 @@ def _cells(table: ResultTable, index: int, marked: Mapping[tuple[int, str], Mark
         ours = row.ours.get(column)
         over = counted_otherwise(ours, table)
         yield Cell(written(ours), written(row.published.get(column)), marked.get((index, column)), over)
-
-
-FIGURES = "figures"
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
-_LIST_MARKER = re.compile(r"^(\d*)([-+.)])(?=\s|$)")
 
 
 def write_report(findings: Findings, folder: str | Path) -> Path:

@@ -38,6 +38,8 @@ ABILITIES: Mapping[str, frozenset[str]] = {
 }
 """What each system can be asked for. GrownGSPN is a GSPN that is a mixture for the first half of its epochs."""
 
+_POINTS = 40
+
 
 def build(name: str, settings: Mapping[str, Any], dataset: GraphDataset, seed: int) -> Any:
     """An estimator for the dataset's schema and target; `network` in the settings are those of a network itself."""
@@ -96,9 +98,6 @@ def _checked(name: str, make: Callable[..., Any], arguments: Mapping[str, Any]) 
         return make(**arguments)
     except TypeError as error:
         raise InputError(f"{name}: {error}") from error
-
-
-_POINTS = 40
 
 
 def curve_of(model: Any) -> dict[str, list[float | None]]:

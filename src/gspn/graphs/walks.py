@@ -20,6 +20,10 @@ from gspn.graphs.batch import Batch, rows_by_target
 _WORK = 16
 """Edges that a search may look at for each key that it may find."""
 
+IntArray: TypeAlias = NDArray[np.int64]
+_MOST_PAIRS = 50_000_000
+"""Pairs of vertices within reach that are kept at once; beyond, every vertex is a group of its own."""
+
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
@@ -203,12 +207,6 @@ def _ancestors(row_ptr: Any, sender: Any, vertices: Any, steps: int, reached: An
                     reached[u], frontier[size] = True, u
                     size += 1
         begin = end
-
-
-IntArray: TypeAlias = NDArray[np.int64]
-
-_MOST_PAIRS = 50_000_000
-"""Pairs of vertices within reach that are kept at once; beyond, every vertex is a group of its own."""
 
 
 def independent_groups(batch: Batch, vertices: Tensor, steps: int) -> list[Tensor]:

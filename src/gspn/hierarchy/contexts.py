@@ -24,6 +24,8 @@ from gspn.graphs.batch import Batch
 from gspn.hierarchy.parameters import check_like
 from gspn.kernels.contract import LONG_SUM, Expectations
 
+CONTEXTS = (None, "neighbours", "two_hops")
+
 
 @dataclass(frozen=True, eq=False)
 class TwoSteps:
@@ -142,9 +144,6 @@ def neighbour_covariance(covariance: Tensor, batch: Batch, sender_weight: Tensor
     weights = torch.sparse_coo_tensor(ends, weight, (n, n), check_invariants=False, is_coalesced=True)
     mixed: Tensor = torch.sparse.mm(weights, covariance.reshape(n, width).to(dtype))
     return mixed.to(covariance.dtype).reshape(covariance.shape)
-
-
-CONTEXTS = (None, "neighbours", "two_hops")
 
 
 class UsualContexts(nn.Module):

@@ -50,6 +50,9 @@ TRAINING = (
 
 STARTS = ("clusters", "em")
 
+MAX_DEVIATIONS = 1e6
+"""How far a continuous value may lie from its column's mean, in deviations: beyond, densities would overflow."""
+
 
 def check_model(given: Mapping[str, Any]) -> None:
     """All arguments of `GSPN`, by name."""
@@ -67,7 +70,7 @@ def check_supervised(given: Mapping[str, Any]) -> None:
     """The arguments that `SupervisedGSPN` has beside those of `GSPN`, by name."""
     target, level, head = given["target"], given["target_level"], given["head"]
     _check_readout(target, given["num_graph_states"], given["pooling"], level, head)
-    _check_labels(given["labels"], target, level, head, given["hidden"], given["class_weight"])
+    _check_labels(given)
     check_supervised_training(given)
 
 
@@ -215,25 +218,35 @@ def _check_readout(target: Any, num_graph_states: Any, pooling: Any, target_leve
                 )
 
 
-def _check_labels(labels: Any, target: Any, target_level: str, head: str, hidden: Any, class_weight: Any) -> None:
-    check_choice("labels", labels, ("targets", "evidence"))
-    check_integer("hidden", hidden, 0)
+def role_of_labels(labels: str | None, target_level: str) -> str:
+    """What labels are to a model where nobody says."""
+    return labels or ("evidence" if target_level == "vertex" else "targets")
+
+
+_OF_TARGETS: Mapping[str, Any] = {"num_graph_states": 32, "pooling": "sum", "head": "circuit"}
+"""Arguments of models whose labels are targets alone, and what they are where nobody says."""
+
+
+def _check_labels(given: Mapping[str, Any]) -> None:
+    labels, class_weight = given["labels"], given["class_weight"]
+    check_choice("labels", labels, (None, "targets", "evidence"))
+    check_integer("hidden", given["hidden"], 0)
     check_choice("class_weight", class_weight, (None, "balanced"))
-    if labels == "targets":
+    if role_of_labels(labels, given["target_level"]) == "targets":
         if class_weight is not None:
             raise InputError("class_weight is for labels='evidence'")
         return
-    if target_level != "vertex":
+    if given["target_level"] != "vertex":
         raise InputError("labels='evidence' is for targets of vertices: target_level='vertex'")
-    if head != "circuit":
-        raise InputError(f"labels='evidence' has a head of its own; head must be 'circuit', got {head!r}")
-    targets = target_schema(target)
+    for name, usual in _OF_TARGETS.items():
+        if given[name] != usual:
+            raise InputError(
+                f"{name}={given[name]!r} is for labels='targets': labels that are evidence, as they are for targets of "
+                "vertices unless you say labels='targets', are predicted by regressions of their own"
+            )
+    targets = target_schema(given["target"])
     if class_weight is not None and (len(targets) > 1 or not isinstance(targets[0], Binary | Categorical)):
         raise InputError("class_weight is for a single categorical or binary target")
-
-
-MAX_DEVIATIONS = 1e6
-"""How far a continuous value may lie from its column's mean, in deviations: beyond, densities would overflow."""
 
 
 def check_edge_types(dataset: GraphDataset, num_edge_types: int) -> None:

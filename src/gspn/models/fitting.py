@@ -68,6 +68,8 @@ _START = 2
 Callback: TypeAlias = Callable[[Any, dict[str, Any]], object]
 """Called with the model and the record of an epoch; True ends the training."""
 
+_GIVEN = ("validation", "score")
+
 
 class Goal(Protocol):
     """What is learned, beside how: what a run asks of it. Settings are a model's arguments as they hold for the run."""
@@ -329,9 +331,6 @@ def _terms(run: TrainingRun) -> int:
         entries = run.training.entries()
         return entries.numel() if gaps_are_evidence(run.model.hierarchy.families) else int((~entries.isnan()).sum())
     return int(run.training.num_vertices_per_graph().sum())
-
-
-_GIVEN = ("validation", "score")
 
 
 @runtime_checkable

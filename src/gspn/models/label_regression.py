@@ -8,14 +8,14 @@ slopes lie in the space of the rows, and lengths stay. Which rows and strengths,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves import Leaves, leaves_for
-from gspn.hierarchy.label_readout import LabelRegression, leaf_family, log_prior_of_leaves, log_prob_of
+from gspn.hierarchy.label_readout import Kind, LabelRegression, leaf_family, log_prior_of_leaves, log_prob_of
+from gspn.models.label_growing import RegressionData, grow
 from gspn.random_streams import keyed_generator
 
 _NARROW = 160
@@ -31,19 +31,15 @@ PRIOR = 1.0
 """Pseudo-observations of every leaf"""
 
 
-class RegressionData(NamedTuple):
-    """What is learned from."""
-
-    z: Tensor
-    """[n, ≥ W]"""
-    y: Tensor
-    """[n, T]"""
-    weights: Tensor
-    """[n]"""
-
-
-def fit(part: LabelRegression, rows: RegressionData, strength: float, seed: int, *, goes_on: bool = False) -> None:
+def fit(
+    part: LabelRegression, kind: Kind, rows: RegressionData, strength: float, seed: int, *, goes_on: bool = False
+) -> None:
     """Fit a regression; `goes_on` begins where it stands, which was learned for another strength."""
+    if part.trees is not None:
+        part.strength.fill_(strength)
+        if not goes_on:
+            grow(part, rows, kind.through == "boosted", seed)
+        return
     with torch.no_grad():
         before = float(part.strength)
         part.strength.fill_(strength)

@@ -36,6 +36,7 @@ from gspn.files import (
     tensor_bytes,
     write_through,
 )
+from gspn.hierarchy.label_readout import LabelReadout
 from gspn.models.checks import chosen_atoms, chosen_leaves
 
 if TYPE_CHECKING:
@@ -67,6 +68,13 @@ TENSORS, NEW = "model.safetensors", "model.safetensors.new"
 
 MEMBERS = "members"
 """The folder with the models of a stack"""
+
+_SHARED: dict[str, type] = {"format": int, "gspn": str, "model": str, "results": dict}
+_KINDS = _SHARED | {"dtype": str, "settings": dict, "fitted": bool, "history": list, "tensors": str}
+_KINDS_OF_A_STACK = _SHARED | {"members": list, "weights": list}
+"""What a `model.json` holds, by key."""
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+Model = TypeVar("Model", bound="GSPN | Stack")
 
 
 def save(model: GSPN, folder: Path) -> None:
@@ -172,6 +180,8 @@ def settings_to_json(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         if name in LATER and (value == LATER[name] or (name in ("leaves", "atoms") and not value)):
             continue
+        if name == "labels" and value is None and settings["target_level"] == "graph":
+            continue  # the same as in older files
         if name == "leaves":  # in one form, however it was written: a checkpoint belongs to the model it is of
             chosen = sorted(chosen_leaves(settings["schema"], value).items())
             plain[name] = [[list(names), family] for names, family in chosen]
@@ -196,21 +206,13 @@ def settings_from_json(plain: Mapping[str, Any]) -> dict[str, Any]:
     if "target" in settings:
         several = "attributes" in settings["target"]
         settings["target"] = Schema.from_json(settings["target"]) if several else from_json(settings["target"])
+        if settings.get("target_level") == "vertex":  # None has come to mean something else
+            settings.setdefault("labels", LATER["labels"])
     if settings.get("leaves") is not None:
         settings["leaves"] = {tuple(names): family for names, family in settings["leaves"]}
     if settings.get("template") is not None:
         settings["template"] = circuit_from_json(settings["template"])
     return settings
-
-
-_SHARED: dict[str, type] = {"format": int, "gspn": str, "model": str, "results": dict}
-_KINDS = _SHARED | {"dtype": str, "settings": dict, "fitted": bool, "history": list, "tensors": str}
-_KINDS_OF_A_STACK = _SHARED | {"members": list, "weights": list}
-"""What a `model.json` holds, by key."""
-
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
-
-Model = TypeVar("Model", bound="GSPN | Stack")
 
 
 @overload
@@ -247,10 +249,15 @@ def _model(folder: Path, description: dict[str, Any]) -> GSPN:
     except (InputError, TypeError, KeyError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path} describes a model that cannot be built: {error}") from error
     model.to(_DTYPES[description["dtype"]])
+    readout = getattr(model.network, "readout", None)
+    if isinstance(readout, LabelReadout):
+        readout.make_room(tensors, "readout.")
     wrong = misfits(tensors, model.network.state_dict())
     if wrong:
         raise CheckpointError(f"{folder / TENSORS} does not fit {path}: tensors {', '.join(wrong)}")
     model.network.load_state_dict(tensors)
+    if isinstance(readout, LabelReadout) and not readout.is_sound():
+        raise CheckpointError(f"{folder / TENSORS} holds trees that do not fit each other")
     model._fitted.fill_(description["fitted"])
     if description["fitted"]:
         model.history_ = description["history"]

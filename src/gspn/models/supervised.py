@@ -17,7 +17,7 @@ from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph
 from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
 from gspn.hierarchy.label_readout import LabelNetwork, LabelReadout
-from gspn.models.checks import check_magnitudes, check_supervised
+from gspn.models.checks import check_magnitudes, check_supervised, role_of_labels
 from gspn.models.goals import Labels, Targets, check_reach, log_prob, predictions, probabilities, score_of
 from gspn.models.gspn import GSPN, Graphs, hierarchy_for
 from gspn.models.label_learning import LabelFit
@@ -53,14 +53,15 @@ class SupervisedGSPN(GSPN):
         The loss of a graph is −log P(targets | graph) plus this weight times the sum of its vertices' objective. Above
         0, graphs without labels take part in the training.
     labels:
-        The role of labels, for targets of vertices. "targets": they are only predicted. "evidence": known labels of
-        other vertices are evidence for a vertex's label, its own never is. They are the `y` of the graphs, NaN where
-        unknown; see `predict`.
+        The role of labels. "evidence", for targets of vertices: known labels of other vertices are evidence for a
+        vertex's label, its own never is. They are the `y` of the graphs, NaN where unknown; see `predict`. "targets":
+        they are only predicted, from states. None is "evidence" for targets of vertices and "targets" for those of
+        graphs; `num_graph_states`, `pooling` and `head` are for "targets" alone, and refused elsewhere.
     hidden:
-        With labels="evidence": units of the hidden layer that is tried beside plain regressions; 0 tries none.
+        Where labels are evidence: units of the hidden layer that is tried beside plain regressions; 0 tries none.
     class_weight:
-        With labels="evidence": None, or "balanced", which gives rare classes the same weight as common ones: for macro
-        F1 rather than for probabilities.
+        Where labels are evidence: None, or "balanced", which gives rare classes the same weight as common ones: for
+        macro F1 rather than for probabilities.
     monitor:
         The criterion for the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
     """
@@ -106,7 +107,7 @@ class SupervisedGSPN(GSPN):
         start: str = "clusters",
         halve_every: float | None = None,
         atoms: Mapping[str, Sequence[float]] | None = None,
-        labels: str = "targets",
+        labels: str | None = None,
         hidden: int = 16,
         class_weight: str | None = None,
         gaps: str = "ignorable",
@@ -157,13 +158,17 @@ class SupervisedGSPN(GSPN):
         check_supervised(arguments)
         hierarchy, targets = hierarchy_for(arguments), target_schema(self.target)
         sums = hierarchy.template.num_sum_units
-        if self.labels == "evidence":
+        if self._are_evidence:
             readout = LabelReadout(self.schema, targets, sums * self.num_states, self.hidden)
             self.supervised = LabelNetwork(hierarchy, readout)
         else:
             levels = (self.num_layers, sums, self.num_states)
             circuit = Readout(targets, levels, self.num_graph_states, self.pooling, self.target_level, self.head)
             self.supervised = SupervisedHierarchy(hierarchy, circuit)
+
+    @property
+    def _are_evidence(self) -> bool:
+        return role_of_labels(self.labels, self.target_level) == "evidence"
 
     @property
     def network(self) -> nn.Module:
@@ -184,7 +189,7 @@ class SupervisedGSPN(GSPN):
     @property
     def goal(self) -> Targets | Labels:
         """What training learns: the targets, or labels from others' labels."""
-        if self.labels == "evidence":
+        if self._are_evidence:
             return Labels(self.supervised, self.target, self.class_weight)
         return Targets(self.supervised, self.target)
 
@@ -200,8 +205,9 @@ class SupervisedGSPN(GSPN):
 
         [G] for one target, [G, T] for several. Targets of vertices: [N] for one graph, a list for a sequence.
 
-        graphs: one graph, or a sequence. With labels="evidence" their `y` is used for all vertices except its own; NaN,
-            or no `y` at all, where labels are unknown. It must not contain labels that are to be predicted honestly.
+        graphs: one graph, or a sequence. Where labels are evidence, their `y` is used for all vertices except its own;
+            NaN, or no `y` at all, where labels are unknown. It must not contain labels that are to be predicted
+            honestly.
         """
         dataset, log_prior = self._read(graphs)
         return self._rows(graphs, dataset, decode_predictions(self.target, predictions(self.readout, log_prior)))

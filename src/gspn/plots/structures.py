@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gspn.convert.atoms import import_rdkit
 from gspn.plots.colours import INK, PALETTE, QUIET
 
 _OF_ELEMENTS = {7: PALETTE[0], 8: PALETTE[1], 9: PALETTE[2], 17: PALETTE[2], 35: PALETTE[4], 53: PALETTE[3]}
 _OF_ELEMENTS |= {15: PALETTE[3], 16: PALETTE[4]}
 """Of heteroatoms by atomic number; everything else has the colour of ink."""
+
+
+_BOND = 1.5
+"""Of RDKit's own layout"""
 
 
 def draw_structure(molecule: Any, numbers: bool = False, width: int = 260, height: int = 190) -> str:
@@ -38,6 +45,51 @@ def draw_structure(molecule: Any, numbers: bool = False, width: int = 260, heigh
     text = text.replace("#000000", QUIET)  # of the numbers, which have no option for their colour
     # Attributes cannot hold variables of CSS, styles can.
     return re.sub(r"(fill|stroke)='(#[0-9a-f]{6})'", r"style='\1:\2'", text)
+
+
+def layer_of(molecule: Any, places: NDArray[np.float64], unit: float) -> str:
+    """A molecule as a layer for a drawing of one's own: the inside of an SVG, black, atom v at unit · places[v], y up.
+
+    All colours and widths are attributes, as pages may forbid styles. Atoms are numbered from 0; one without an element
+    is "?". Valences need not make sense.
+    """
+    Chem = import_rdkit()
+    from rdkit import rdBase
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    drawn = Chem.Mol(molecule)
+    conformer = Chem.Conformer(drawn.GetNumAtoms())
+    for v, (x, y) in enumerate(places.tolist()):
+        conformer.SetAtomPosition(v, (_BOND * x, _BOND * y, 0.0))
+    drawn.RemoveAllConformers()
+    drawn.AddConformer(conformer)
+    for atom in drawn.GetAtoms():
+        if not atom.GetAtomicNum():
+            atom.SetProp("_displayLabel", "?")
+    with rdBase.BlockLogs():
+        drawn.UpdatePropertyCache(strict=False)
+        Chem.FastFindRings(drawn)
+        drawn = rdMolDraw2D.PrepareMolForDrawing(drawn, kekulize=False, addChiralHs=False, wavyBonds=False)
+        canvas = rdMolDraw2D.MolDraw2DSVG(-1, -1)  # as large as it comes out at this scale
+        options = canvas.drawOptions()
+        options.useBWAtomPalette()
+        options.scalingFactor = unit / _BOND
+        options.clearBackground, options.addAtomIndices, options.bondLineWidth = False, True, 2.0
+        options.annotationFontScale = 0.5
+        canvas.DrawMolecule(drawn)
+    first = canvas.GetDrawCoords(0)
+    canvas.FinishDrawing()
+    text = canvas.GetDrawingText()
+    inside = re.sub(r"<\?xml.*?\?>|<!--.*?-->|</?svg[^>]*>", "", text, flags=re.DOTALL)
+    inside = re.sub(r"style='([^']*)'", lambda found: _attributes(found[1]), inside)
+    right, down = unit * float(places[0, 0]) - first.x, -unit * float(places[0, 1]) - first.y
+    return f"<g transform='translate({right:.2f} {down:.2f})'>{inside.strip()}</g>"
+
+
+def _attributes(style: str) -> str:
+    """Declarations of a style as attributes, in SVG's own names."""
+    parts = (part.partition(":") for part in style.split(";") if ":" in part)
+    return " ".join(f"{name.strip()}='{value.strip()}'" for name, _, value in parts)
 
 
 def _channels(colour: str) -> tuple[float, float, float]:

@@ -32,6 +32,10 @@ SHARE = 0.1
 _HELD_OUT = -4
 """Names the stream of random numbers that chooses entries; masks of epochs have those from 0 on, and -1."""
 
+_SHARE_OF_DEVIATION = 1 / 50
+_FEWEST_DIGITS = 1e-9
+"""Below this a difference of two cumulative probabilities is noise."""
+
 
 class HeldOutEntries:
     """A judge by entries that training does not see, for where there are no graphs to spare, above all one graph.
@@ -82,11 +86,6 @@ def within_reach(training: Tensor, entries: Tensor) -> Tensor:
     spread = torch.where(spread > 0, spread, 1.0)
     far = (entries.nan_to_num(0.0) - center).abs() > MAX_DEVIATIONS / 2 * spread
     return known.any(0) & ~(far & ~entries.isnan())
-
-
-_SHARE_OF_DEVIATION = 1 / 50
-_FEWEST_DIGITS = 1e-9
-"""Below this a difference of two cumulative probabilities is noise."""
 
 
 def bin_widths(schema: Schema, entries: Tensor) -> tuple[float | None, ...]:

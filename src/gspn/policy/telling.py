@@ -22,6 +22,8 @@ _USES = {
     "two_hops": "following values up to two edges away",
 }
 
+_FORMAT = "{desc}{percentage:3.0f}%|{bar}| {elapsed}{postfix}"
+
 
 def in_words(candidate: Candidate) -> str:
     """A candidate in words that need no knowledge of the library."""
@@ -55,9 +57,6 @@ def why(selection: Selection) -> str:
 def is_in_vain(selection: Selection, of_columns: float) -> bool:
     """Whether independent columns, with the loss `of_columns`, would do as well."""
     return selection.loss >= of_columns
-
-
-_FORMAT = "{desc}{percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 
 
 @contextmanager

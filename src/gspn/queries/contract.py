@@ -15,6 +15,12 @@ from gspn.attributes import Schema
 from gspn.circuits.given import Roots
 from gspn.graphs.batch import Batch
 
+_NUMBERS_AT_ONCE = 4_000_000
+"""Posterior entries of one chunk: 16 MB in float32, about what a processor's cache holds.
+
+Larger chunks are slower: their memory has to be fetched from the system, page by page, for every chunk anew.
+"""
+
 
 class Answering(Protocol):
     """All of it without gradients."""
@@ -58,13 +64,6 @@ class Answering(Protocol):
 
     def log_prob_missing(self, batch: Batch, truth: Tensor) -> Tensor:
         """[N] joint log-density of each vertex's own missing entries at `truth` [N, d]; 0 where none is missing."""
-
-
-_NUMBERS_AT_ONCE = 4_000_000
-"""Posterior entries of one chunk: 16 MB in float32, about what a processor's cache holds.
-
-Larger chunks are slower: their memory has to be fetched from the system, page by page, for every chunk anew.
-"""
 
 
 def chunk_size(model: Answering) -> int:

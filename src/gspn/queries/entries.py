@@ -16,6 +16,8 @@ from gspn.circuits.given import Joint, Roots, distribution, distributions, draw_
 from gspn.graphs.batch import Batch
 from gspn.queries.contract import Answering
 
+HOW = ("mean", "median", "mode", "closest", "sample")
+
 
 def conditional(model: Answering, batch: Batch, vertices: Tensor, names: Sequence[str]) -> Joint:
     """P(named attributes of v | v's other observed entries, all other vertices) for each of the vertices."""
@@ -31,9 +33,6 @@ def conditional_of_one(model: Answering, batch: Batch, vertices: Tensor, names: 
     hidden = torch.zeros(len(vertices), batch.x.shape[1], dtype=torch.bool)
     hidden[:, column] = True
     return distribution(model.roots(batch, vertices, hidden), column)
-
-
-HOW = ("mean", "median", "mode", "closest", "sample")
 
 
 @torch.no_grad()

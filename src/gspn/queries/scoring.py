@@ -18,6 +18,12 @@ from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.queries.contract import Answering, chunk_size
 from gspn.random_streams import keyed_uniform
 
+_GRAPHS, _TRIED = -1, -2
+"""Name the streams of random numbers that choose graphs to be scored (vertices have their own numbers from 0 on)."""
+_TRIES = 20
+_CHEAP_COPIES, _CHEAP_EDGES = 1_000_000, 10_000_000
+"""Private copies of vertices, and edges of these, that may be evaluated without having been asked for: some seconds."""
+
 
 def leave_one_out_nll(model: Answering, dataset: GraphDataset, max_roots: int, seed: int) -> float:
     """Mean −log P(x_v | all other vertices) over a fixed, seeded sample of at most `max_roots` vertices.
@@ -43,14 +49,6 @@ def sampled_log_probs(model: Answering, dataset: GraphDataset, max_roots: int, s
         observed.append(batch.observed.sum(1)[roots])
         start += batch.num_vertices
     return torch.cat(log_probs), torch.cat(observed)
-
-
-_GRAPHS, _TRIED = -1, -2
-"""Name the streams of random numbers that choose graphs to be scored (vertices have their own numbers from 0 on)."""
-
-_TRIES = 20
-_CHEAP_COPIES, _CHEAP_EDGES = 1_000_000, 10_000_000
-"""Private copies of vertices, and edges of these, that may be evaluated without having been asked for: some seconds."""
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gspn.attributes import Binary, Categorical
 from gspn.baselines import Constant, MoleculeForest, PooledAttributes
 from gspn.baselines.features import Features
-from gspn.baselines.imputers import neighbour_means
+from gspn.baselines.neighbour_means import neighbour_means
 from gspn.convert.atoms import features_of
 from gspn.convert.valences import ELEMENT
 from gspn.errors import GSPNError

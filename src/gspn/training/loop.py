@@ -34,28 +34,6 @@ from gspn.random_streams import keyed_generator
 from gspn.training.checkpoint import Checkpoint
 from gspn.training.processes import Processes
 
-Pause = Callable[[], None]
-
-_asked: ContextVar[Pause | None] = ContextVar("gspn_pause", default=None)
-
-
-@contextmanager
-def pausing(call: Pause) -> Iterator[None]:
-    """Whatever learns in this thread meanwhile calls `call` after every step."""
-    token = _asked.set(call)
-    try:
-        yield
-    finally:
-        _asked.reset(token)
-
-
-def pause() -> None:
-    """Let others have a turn, if there are any."""
-    call = _asked.get()
-    if call is not None:
-        call()
-
-
 _log = logging.getLogger(__name__)
 
 _ORDER = 1
@@ -392,3 +370,25 @@ class _Bar:
 
     def close(self) -> None:
         self._bar.close()
+
+
+Pause = Callable[[], None]
+
+_asked: ContextVar[Pause | None] = ContextVar("gspn_pause", default=None)
+
+
+@contextmanager
+def pausing(call: Pause) -> Iterator[None]:
+    """Whatever learns in this thread meanwhile calls `call` after every step."""
+    token = _asked.set(call)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+def pause() -> None:
+    """Let others have a turn, if there are any."""
+    call = _asked.get()
+    if call is not None:
+        call()

@@ -25,7 +25,7 @@ from gspn.attributes import Binary, Categorical, Count
 from gspn.baselines import FeatureImputer
 from gspn.baselines.features import Features
 from gspn.baselines.gaussian_em import GaussianMixture, fit_gaussian_mixture
-from gspn.baselines.imputers import neighbour_means
+from gspn.baselines.neighbour_means import neighbour_means
 from gspn.circuits.given import distributions
 from gspn.errors import GSPNError, InputError, MissingExtraError
 from gspn.experiments.yardstick.answers import Answers, Normals, Probabilities, Residuals, calibrated
@@ -42,6 +42,14 @@ _STATES = (1, 2, 4, 8, 16)
 _FEWEST = 15
 """Vertices a state must have for so many states to be tried."""
 
+HELD_OUT = 0.15
+"""Share of the observed entries on which points are tried, or numbers of components chosen."""
+_COMPONENTS = (1, 2, 4, 8)
+_LEAST_PROBABILITY = 0.01
+"""Of a category whose indicator a Gaussian expects to be nothing or less."""
+Points = Callable[[GraphDataset], Tensor]
+"""From a dataset with gaps to all entries [N, d], numbers not rounded."""
+
 
 def chosen_model(dataset: GraphDataset, seed: int, covariance: str = "shrunk") -> GSPN:
     """Fitted to all that is observed."""
@@ -56,17 +64,6 @@ def _mixtures(dataset: GraphDataset, seed: int, covariance: str) -> list[Candida
     like = replace(without_edges(dataset, "quick", seed)[0], covariance=covariance)
     most = max(1, len(dataset.entries()) // _FEWEST)
     return [replace(like, num_states=number) for number in _STATES if number <= most]
-
-
-HELD_OUT = 0.15
-"""Share of the observed entries on which points are tried, or numbers of components chosen."""
-
-_COMPONENTS = (1, 2, 4, 8)
-_LEAST_PROBABILITY = 0.01
-"""Of a category whose indicator a Gaussian expects to be nothing or less."""
-
-Points = Callable[[GraphDataset], Tensor]
-"""From a dataset with gaps to all entries [N, d], numbers not rounded."""
 
 
 def answers_of(model: Any, dataset: GraphDataset) -> Answers:

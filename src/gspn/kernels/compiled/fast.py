@@ -35,6 +35,8 @@ Array = NDArray[Any]
 
 _downward: Callable[..., tuple[Array, Array, Array]] = downward
 
+NAIVE_BAYES_ONLY = "computes naive Bayes templates, not other circuits"
+
 
 class _Notice(event.Listener):
     """Says what takes so long when the loops are compiled, which happens once for each dtype on a machine."""
@@ -159,9 +161,6 @@ class _Climb(torch.autograd.Function):
 def _flat(value: Tensor) -> Array:
     """A tensor as a flat array, sharing its memory if possible."""
     return value.detach().numpy().ravel()
-
-
-NAIVE_BAYES_ONLY = "computes naive Bayes templates, not other circuits"
 
 
 def climb_fast(climb: Climb) -> Levels:

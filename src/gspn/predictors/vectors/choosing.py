@@ -20,7 +20,7 @@ from gspn.predictors.vectors.calibration import calibrate, log_probabilities
 from gspn.predictors.vectors.families import FAMILIES
 from gspn.predictors.vectors.linear import Linear
 from gspn.predictors.vectors.target_head import Part, TargetHead, Units
-from gspn.predictors.vectors.task import FittedHead, Task
+from gspn.rows.task import FittedHead, Task
 from gspn.targets import Target, target_schema
 
 TOGETHER = "together"

@@ -9,8 +9,8 @@ from typing import Any
 from gspn.attributes import FloatArray
 from gspn.predictors.vectors.linear import Linear, linear_heads
 from gspn.predictors.vectors.support import Support, inner_heads, support_heads
-from gspn.predictors.vectors.task import FittedHead, Task
-from gspn.predictors.vectors.trees import Trees, boosted, forests
+from gspn.rows.task import FittedHead, Task
+from gspn.rows.trees import Trees, boosted, forests
 
 
 @dataclass(frozen=True)

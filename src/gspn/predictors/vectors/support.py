@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import FloatArray
 from gspn.predictors.vectors.linear import Linear
-from gspn.predictors.vectors.task import Task
+from gspn.rows.task import Task
 
 COSTS = (1.0, 10.0, 100.0)
 """Of a row on the wrong side (scikit-learn's C)."""

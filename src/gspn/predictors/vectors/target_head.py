@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Binary, Categorical, Count, FloatArray
 from gspn.predictors.vectors.calibration import Calibration, log_probabilities
-from gspn.predictors.vectors.task import FittedHead, Task
+from gspn.rows.task import FittedHead, Task
 
 _NEVER = -12.0
 """Log-probability, relative to the others, of a class that no label has."""

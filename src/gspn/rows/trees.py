@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import FloatArray
 from gspn.compiling import compiled
-from gspn.predictors.vectors.task import Task
+from gspn.rows.task import Task
 
 FOREST = 300
 LEAVES = (1,)
@@ -54,38 +54,84 @@ class Trees:
         logs = np.log(np.maximum(total, _LEAST))
         return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
+    def is_sound(self, columns: int, width: int) -> bool:
+        """Whether walks end and read nothing that is not there, on rows of so many columns for so many outputs.
 
-def forests(rows: FloatArray, task: Task, seed: int, only: Sequence[int] | None = None) -> Iterator[tuple[int, Trees]]:
-    """Extremely randomised trees with so many rows in a leaf at least."""
+        What is computed from damaged numbers may be wrong, but no more than that.
+        """
+        nodes = len(self.thresholds)
+        shapes: Sequence[tuple[Any, tuple[int, ...]]] = (
+            (self.children, (nodes, 2)),
+            (self.columns, (nodes,)),
+            (self.probabilities, (1,)),
+        )
+        if self.roots.ndim != 1 or any(array.shape != shape for array, shape in shapes):
+            return False
+        integers = (self.roots, self.children, self.columns, self.probabilities)
+        if any(array.dtype != np.int64 for array in integers) or self.thresholds.dtype != np.float64:
+            return False
+        own = 2 if self.probabilities[0] and width == 1 else width
+        if self.values.shape != (nodes, own) or self.values.dtype != np.float64:
+            return False
+        # Children come after their parents: walks end.
+        below = np.arange(nodes)[:, None]
+        leads = ((self.children > below) & (self.children < nodes)).all(1) | (self.children == -1).all(1)
+        inside = (self.roots >= 0).all() and (self.roots < nodes).all()
+        return bool(leads.all() and inside and (self.columns >= 0).all() and (self.columns < columns).all())
+
+
+def forests(
+    rows: FloatArray,
+    task: Task,
+    seed: int,
+    only: Sequence[int] | None = None,
+    *,
+    number: int = FOREST,
+    share: float | None = None,
+    weights: FloatArray | None = None,
+) -> Iterator[tuple[int, Trees]]:
+    """Extremely randomised trees with so many rows in a leaf at least.
+
+    A split for classes looks at a share of the columns, or at the root of their number.
+    """
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
     for least in LEAVES if only is None else only:
-        arguments: dict[str, Any] = {"n_estimators": FOREST, "min_samples_leaf": least, "random_state": seed}
+        arguments: dict[str, Any] = {"n_estimators": number, "min_samples_leaf": least, "random_state": seed}
         grown = (
-            ExtraTreesClassifier(max_features="sqrt", **arguments)
+            ExtraTreesClassifier(max_features=share or "sqrt", **arguments)
             if task.classes
             else ExtraTreesRegressor(max_features=max(1, min(rows.shape[1] // 3, _COLUMNS)), **arguments)
-        ).fit(rows, task.labels)
+        ).fit(rows, task.labels, weights)
         values = [each.tree_.value[:, 0, :] / len(grown.estimators_) for each in grown.estimators_]
         yield least, _flat([each.tree_ for each in grown.estimators_], values, bool(task.classes))
 
 
-def boosted(rows: FloatArray, task: Task, seed: int, only: Sequence[int] | None = None) -> Iterator[tuple[int, Trees]]:
+def boosted(
+    rows: FloatArray,
+    task: Task,
+    seed: int,
+    only: Sequence[int] | None = None,
+    *,
+    number: int = BOOSTED,
+    rate: float = _RATE,
+    weights: FloatArray | None = None,
+) -> Iterator[tuple[int, Trees]]:
     """Boosted trees of so many levels, on shares of rows and columns."""
     from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
     for depth in DEPTHS if only is None else only:
         arguments: dict[str, Any] = {
-            "n_estimators": BOOSTED, "learning_rate": _RATE, "subsample": _ROWS, "max_features": "sqrt",
+            "n_estimators": number, "learning_rate": rate, "subsample": _ROWS, "max_features": "sqrt",
             "max_depth": depth, "min_samples_leaf": 3, "init": "zero", "random_state": seed,
         }  # fmt: skip
         grown = (GradientBoostingClassifier if task.classes else GradientBoostingRegressor)(**arguments)
-        grown.fit(rows, task.labels)
+        grown.fit(rows, task.labels, weights)
         trees, values = [], []
         for stage in grown.estimators_:
             for column, each in enumerate(stage):
                 value = np.zeros((each.tree_.node_count, task.width))
-                value[:, column] = _RATE * each.tree_.value[:, 0, 0]
+                value[:, column] = rate * each.tree_.value[:, 0, 0]
                 trees.append(each.tree_)
                 values.append(value)
         yield depth, _flat(trees, values, False)
