@@ -370,7 +370,7 @@ def test_flipped_bits_of_the_description_are_noticed(folder: Path) -> None:
                 gspn.load(folder)
 
 
-def _read_or_none(content: bytes) -> Any:
+def _read_or_none(content: bytes | bytearray) -> Any:
     try:
         return json.loads(content)
     except ValueError:

@@ -12,6 +12,7 @@ from gspn.attributes import FloatArray
 from gspn.predictors.outputs import outputs_for
 from gspn.predictors.vectors import FAMILIES, choose_heads
 from gspn.predictors.vectors.calibration import calibrate, log_probabilities
+from gspn.predictors.vectors.families import HeadFamily
 from gspn.rows.task import Task
 
 CHEAP = ("linear", "linear support vectors")
@@ -180,6 +181,40 @@ def test_hardly_any_labels(labels: list[float]) -> None:
 
 
 @pytest.mark.parametrize("target", [Continuous("y"), Count("y")])
+def test_many_columns_that_say_nothing_drown_no_others() -> None:
+    """40 labels, two columns that matter and 400 that do not: of equal weight as two kinds they are as good as alone."""
+    x, y = drawn(340, seed=4)
+    rows = np.concatenate([x, np.random.default_rng(5).standard_normal((340, 400))], axis=1)
+    rows[:, 6:10] = 0.0
+    rows[50:, 6:10] = 100.0  # what is rare among the labelled ones reaches far elsewhere
+    first = np.arange(rows.shape[1]) < 6
+    balanced = np.where(first, 10 / np.sqrt(6), 10 / np.sqrt(400))
+
+    def error(*views: FloatArray) -> float:
+        chosen = choose_heads(
+            rows[:40], y[:40, None], Continuous("y"), families=("linear", "support vectors", "together"), views=views
+        )
+        return float(np.mean((chosen.heads[0].values(rows[40:]) - y[40:]) ** 2))
+
+    plain, alone, viewed = error(), error(first.astype(float)), error(balanced, first.astype(float))
+    assert viewed < 0.8 * plain
+    assert viewed < 1.2 * alone
+
+
+def test_heads_that_have_learned_from_everything_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = drawn(120)
+    labels = classes(y, 2)[:, None]
+    learned = []
+    one = HeadFamily.one
+    monkeypatch.setattr(HeadFamily, "one", lambda self, *given: learned.append(self) or one(self, *given))
+    arguments: dict[str, Any] = {"families": ("linear", "extra trees"), "validation": (x[80:], labels[80:])}
+    kept = choose_heads(x[:80], labels[:80], Binary("y"), refit=False, **arguments)
+    assert not learned
+    again = choose_heads(x[:80], labels[:80], Binary("y"), refit=True, **arguments)
+    assert len(learned) == 1
+    assert kept.tried == again.tried
+
+
 @pytest.mark.parametrize("labels", [[4.0], [4.0, 4.0, 4.0, 4.0]], ids=str)
 def test_hardly_any_values(target: Any, labels: list[float]) -> None:
     rows, _ = drawn(len(labels))

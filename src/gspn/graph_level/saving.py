@@ -222,6 +222,8 @@ def _head_to_plain(head: TargetHead, name: str, tensors: dict[str, Tensor]) -> d
     for number, part in enumerate(head.parts):
         for field in fields(part.head):  # type: ignore[arg-type]
             tensors[f"{name}.{number}.{field.name}"] = torch.from_numpy(np.array(getattr(part.head, field.name)))
+        if part.view is not None:
+            tensors[f"{name}.{number}.view"] = torch.from_numpy(part.view)
         own = part.calibration
         calibration = None if own is None else {"scale": float(own.scale), "shift": own.shift.tolist()}
         parts.append({"family": part.family, "settings": part.settings, "calibration": calibration})
@@ -245,7 +247,11 @@ def _head_from_plain(
         calibration = None
         if scaling is not None:
             calibration = Calibration(float(scaling["scale"]), np.array(scaling["shift"], dtype=np.float64))
-        parts.append(Part(part["family"], part["settings"], head, calibration))
+        view = tensors.get(f"{name}.{number}.view")
+        if view is not None and view.shape != (width,):
+            raise CheckpointError(f"{name}.{number}.view has shape {list(view.shape)} instead of [{width}]")
+        columns = None if view is None else view.double().numpy()
+        parts.append(Part(part["family"], part["settings"], head, calibration, columns))
     return TargetHead(units, tuple(parts), tensors[f"{name}.errors"].numpy())
 
 

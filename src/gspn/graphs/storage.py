@@ -123,7 +123,7 @@ def _check_arrays(arrays: dict[str, NDArray[Any]], schema: Schema, target_level:
         check_form("edge_order", arrays["edge_order"], (edges,), "int32")
         check_by_segment("edge_order", arrays["edge_order"], of_graphs, np.diff(of_graphs))
     if "edge_type" in arrays:
-        check_form("edge_type", arrays["edge_type"], (edges,), "int32", "int64")
+        check_form("edge_type", arrays["edge_type"], (edges,), "int8", "int16", "int32", "int64")
         check_range("edge_type", arrays["edge_type"], 0, 2**31)
     if target_level not in ({None} if "y" not in arrays else {"graph", "vertex"}):
         raise ValueError(f"target_level is {target_level!r}")

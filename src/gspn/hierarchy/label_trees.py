@@ -117,4 +117,5 @@ def _stored(name: str) -> str:
 
 
 def _tensors(trees: Trees) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(np.ascontiguousarray(getattr(trees, name))) for name in _NAMES}
+    """Copies: what is loaded later is written into them."""
+    return {name: torch.from_numpy(np.array(getattr(trees, name))) for name in _NAMES}

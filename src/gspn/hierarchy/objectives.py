@@ -79,6 +79,12 @@ def supervised_objective(
     of_vertices = objective_for(network.hierarchy, vertices, mask_rate, seed)
 
     def objective(batch: Batch, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        penalty = network.readout.penalty()
+        if penalty is not None:
+            yield penalty * int((~torch.isnan(labels_of(batch)).all(1)).sum()), 0
+        yield from without_prior(batch, epoch)
+
+    def without_prior(batch: Batch, epoch: int) -> Iterator[tuple[Tensor, int]]:
         labelled = int((~torch.isnan(labels_of(batch)).all(1)).sum())
         if likelihood_weight == 0:
             if labelled:

@@ -28,6 +28,7 @@ from gspn.hierarchy.aggregation import aggregation_named
 from gspn.hierarchy.contexts import CONTEXTS
 from gspn.hierarchy.objectives import OBJECTIVES
 from gspn.hierarchy.ranges import check_supported
+from gspn.hierarchy.readout import POOLINGS
 from gspn.targets import target_schema
 
 TRAINING = (
@@ -196,12 +197,13 @@ def check_training(settings: Mapping[str, Any]) -> None:
 def check_supervised_training(settings: Mapping[str, Any]) -> None:
     check_real("likelihood_weight", settings["likelihood_weight"], 0.0, math.inf)
     check_choice("monitor", settings["monitor"], ("loss", "score"))
+    check_integer("pretraining", settings["pretraining"], 0)
 
 
 def _check_readout(target: Any, num_graph_states: Any, pooling: Any, target_level: Any, head: Any) -> None:
     targets = target_schema(target)
     check_integer("num_graph_states", num_graph_states, 1)
-    check_choice("pooling", pooling, ("sum", "mean"))
+    check_choice("pooling", pooling, POOLINGS)
     check_choice("target_level", target_level, ("graph", "vertex"))
     check_choice("head", head, ("circuit", "linear"))
     for attribute in targets:

@@ -42,6 +42,7 @@ from gspn.training import (
     Progress,
     Settings,
     Validate,
+    exhaust,
     join_processes,
     mean_loss,
     train_by_epochs,
@@ -60,6 +61,9 @@ SCORED_VERTICES = 1_000
 
 _INITIAL_SCORE_GRAPHS = 1_000
 """Graphs on which several initialisations are compared."""
+
+_PRETRAINING = {"lr": 0.1, "weight_decay": 0.0, "clip": None, "patience": 1, "monitor": "loss"}
+"""How a model learns without labels, whatever its settings say of learning with them; the rate is halved half-way"""
 
 _START = 2
 """Names the stream of random numbers from which starting points are drawn."""
@@ -91,6 +95,9 @@ class Goal(Protocol):
         self, objective: Objective, validation: GraphDataset, processes: Processes, settings: Mapping[str, Any]
     ) -> Validate:
         """How good the network is on prepared graphs."""
+
+    def pretraining(self, settings: Mapping[str, Any]) -> int:
+        """Epochs in which the hierarchy learns the entries of vertices first, without anything on top of it."""
 
     def learns_vertices(self, settings: Mapping[str, Any]) -> bool:
         """Whether the vertices are part of the training: otherwise their likelihood says nothing."""
@@ -129,6 +136,9 @@ class Entries:
         self, objective: Objective, validation: GraphDataset, processes: Processes, settings: Mapping[str, Any]
     ) -> Validate:
         return lambda: {"validation": mean_loss(objective, validation, processes)}
+
+    def pretraining(self, settings: Mapping[str, Any]) -> int:
+        return 0
 
     def learns_vertices(self, settings: Mapping[str, Any]) -> bool:
         return True
@@ -195,7 +205,7 @@ def train(run: TrainingRun, show_progress: bool, seconds: float) -> Epochs:
     before, done = copy.deepcopy(model.state_dict()), Progress()
     try:
         objective, processes = goal.objective(settings), join_processes()
-        kept = _set_out(run, objective, processes)
+        kept = _set_out(run, objective, processes, show_progress)
         for data in (run.training, run.held_out, run.scored):
             if data is not None:
                 check_magnitudes(model.hierarchy, data)
@@ -245,7 +255,7 @@ def _learn_at_once(run: TrainingRun) -> None:
         setattr(run.model, name, result)
 
 
-def _set_out(run: TrainingRun, objective: Objective, processes: Processes) -> Checkpoint | None:
+def _set_out(run: TrainingRun, objective: Objective, processes: Processes, show_progress: bool) -> Checkpoint | None:
     """Bring the weights to where the run starts, unless a checkpoint has them; gives where it is kept, if it is."""
     model, settings = run.model, run.settings
     if run.warm_start:
@@ -255,7 +265,7 @@ def _set_out(run: TrainingRun, objective: Objective, processes: Processes) -> Ch
         model.hierarchy.set_units(run.training.entries(), run.training.missing())
         run.goal.set_units(run.training)
         if kept is None or not kept.path.exists():  # else the weights come from there
-            _initialise(run, objective, processes)
+            _initialise(run, objective, processes, show_progress)
             if settings["epochs"]:
                 _learn_at_once(run)
     elif settings["start"] == "em" and settings["epochs"] == 0:  # then EM is all there is, and it goes on
@@ -263,12 +273,13 @@ def _set_out(run: TrainingRun, objective: Objective, processes: Processes) -> Ch
     return kept
 
 
-def _initialise(run: TrainingRun, objective: Objective, processes: Processes) -> None:
+def _initialise(run: TrainingRun, objective: Objective, processes: Processes, show_progress: bool) -> None:
     """Draw `n_init` starting points and keep the one with the lowest loss on a sample of the graphs."""
     model, training, n_init, seed = run.model, run.training, run.settings["n_init"], run.settings["seed"]
     if run.settings["start"] == "em":
         generators = [keyed_generator(seed, _START, number) for number in range(n_init)]
         model.em_history_ = learn_by_em(model.hierarchy, training, run.settings["prior"], generators)
+        _pretrain(run, processes, show_progress)
         run.goal.start(training, keyed_generator(seed, _START, n_init))
         return
     sample = training
@@ -280,11 +291,35 @@ def _initialise(run: TrainingRun, objective: Objective, processes: Processes) ->
         generator = keyed_generator(seed, _START, number)
         model.hierarchy.initialise(training.entries(), generator)
         settle(model.hierarchy, training)
+        _pretrain(run, processes, show_progress)
         run.goal.start(training, generator)
         if n_init > 1 and (loss := mean_loss(objective, sample, processes)) < best_score:
             best, best_score = copy.deepcopy(model.network.state_dict()), loss
     if best is not None:
         model.network.load_state_dict(best)
+
+
+def _pretrain(run: TrainingRun, processes: Processes, show_progress: bool) -> None:
+    """Some epochs without labels, for goals that have them: what is on top of the hierarchy begins from what it says.
+
+    They are no epochs of the run: nothing of them is recorded or checkpointed, and nothing held out judges them.
+    """
+    number = run.goal.pretraining(run.settings) if run.settings["epochs"] else 0
+    if not number:
+        return
+    model, settings = run.model, run.settings | _PRETRAINING | {"epochs": number, "halve_every": number / 2}
+    objective = Entries(model.hierarchy).objective(settings)
+    epochs = train_by_epochs(
+        model.hierarchy,
+        with_prior(objective, model.hierarchy, settings["prior"], lambda: _terms(run)),
+        run.training,
+        None,
+        Settings(**{name: settings[name] for name in Settings.__dataclass_fields__ if name in settings}),
+        processes,
+        Progress(),
+        show_progress=show_progress,
+    )
+    exhaust(epochs)
 
 
 def _validate(run: TrainingRun, objective: Objective, processes: Processes) -> Validate | None:

@@ -29,7 +29,7 @@ from gspn.scores import score
 from gspn.targets import Target, all_binary, target_schema
 from gspn.training import Processes, Validate
 
-_ARGUMENTS = (*TRAINING, "likelihood_weight", "monitor")
+_ARGUMENTS = (*TRAINING, "likelihood_weight", "monitor", "pretraining")
 _OF_OBJECTIVES = ("objective", "mask_rate", "seed", "likelihood_weight")
 
 
@@ -64,6 +64,9 @@ class Targets:
     ) -> Validate:
         return _judge(self, validation, self.labels(validation, None), settings)
 
+    def pretraining(self, settings: Mapping[str, Any]) -> int:
+        return int(settings["pretraining"])
+
     def learns_vertices(self, settings: Mapping[str, Any]) -> bool:
         return bool(settings["likelihood_weight"] > 0)
 
@@ -71,7 +74,12 @@ class Targets:
         self.network.readout.set_units(torch.from_numpy(self.labels(training, None)))
 
     def start(self, training: GraphDataset, generator: torch.Generator) -> None:
-        self.network.readout.initialise(torch.from_numpy(self.labels(training, None)), generator)
+        readout, hierarchy = self.network.readout, self.network.hierarchy
+        readout.initialise(torch.from_numpy(self.labels(training, None)), generator)
+        if readout.pooling == "standardised":
+            with torch.no_grad():
+                chunks = training.chunks(chunk_size(hierarchy))
+                readout.standardise(hierarchy(batch.to(hierarchy.raw_prior.device)) for batch in chunks)
 
     def learn_at_once(
         self, training: GraphDataset, validation: GraphDataset | None, settings: Mapping[str, Any]
@@ -128,6 +136,9 @@ class Labels:
     ) -> Validate:
         truth, known = _prepared(validation)
         return _judge(self, validation.with_targets(known, "vertex"), truth.numpy(), settings)
+
+    def pretraining(self, settings: Mapping[str, Any]) -> int:
+        return 0
 
     def learns_vertices(self, settings: Mapping[str, Any]) -> bool:
         return bool(settings["likelihood_weight"] > 0)

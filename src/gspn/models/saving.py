@@ -61,6 +61,7 @@ LATER: Mapping[str, Any] = {
     "labels": "targets",
     "hidden": 16,
     "class_weight": None,
+    "pretraining": 0,
 }
 """Settings that older files do not have, and what they mean there: written only where they are something else."""
 
@@ -339,7 +340,7 @@ def _read_tensors(folder: Path, digest: str) -> dict[str, Tensor]:
 
 def _check_sizes(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path) -> None:
     """Refuse a model that is larger than its tensors before there is memory allocated for it."""
-    sizes = [settings.get(name) for name in ("num_layers", "num_edge_types", "num_states")]
+    sizes: list[Any] = [settings.get(name) for name in ("num_layers", "num_edge_types", "num_states")]
     if not all(type(size) is int for size in sizes):
         return  # that is for whoever builds the model to refuse
     levels, types, states = sizes

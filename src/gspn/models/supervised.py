@@ -43,7 +43,8 @@ class SupervisedGSPN(GSPN):
     num_graph_states:
         States C_g of the readout's sum unit.
     pooling:
-        "sum" or "mean" over the vertices of a graph.
+        "sum" or "mean" over the vertices of a graph, as in the paper; "standardised": logarithms of the sums, in units
+        of the training graphs, with weights of any sign.
     target_level:
         "graph", or "vertex" for one prediction per vertex.
     head:
@@ -62,6 +63,9 @@ class SupervisedGSPN(GSPN):
     class_weight:
         Where labels are evidence: None, or "balanced", which gives rare classes the same weight as common ones: for
         macro F1 rather than for probabilities.
+    pretraining:
+        Epochs in which the vertices are learned first, without targets, from all training graphs: ten let the
+        rest begin from the unsupervised model.
     monitor:
         The criterion for the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
     """
@@ -111,6 +115,7 @@ class SupervisedGSPN(GSPN):
         hidden: int = 16,
         class_weight: str | None = None,
         gaps: str = "ignorable",
+        pretraining: int = 0,
     ) -> None:
         self.target = target
         self.num_graph_states = num_graph_states
@@ -122,6 +127,7 @@ class SupervisedGSPN(GSPN):
         self.labels = labels
         self.hidden = hidden
         self.class_weight = class_weight
+        self.pretraining = pretraining
         GSPN.__init__(
             self,
             schema,

@@ -27,7 +27,7 @@ def draw_structure(molecule: Any, numbers: bool = False, width: int = 260, heigh
 
     drawn = Chem.MolFromSmiles(molecule) if isinstance(molecule, str) else Chem.Mol(molecule)
     canvas = rdMolDraw2D.MolDraw2DSVG(width, height)
-    options = canvas.drawOptions()
+    options: Any = canvas.drawOptions()
     options.clearBackground = False
     options.addAtomIndices = numbers
     options.bondLineWidth = 1.6
@@ -71,7 +71,7 @@ def layer_of(molecule: Any, places: NDArray[np.float64], unit: float) -> str:
         Chem.FastFindRings(drawn)
         drawn = rdMolDraw2D.PrepareMolForDrawing(drawn, kekulize=False, addChiralHs=False, wavyBonds=False)
         canvas = rdMolDraw2D.MolDraw2DSVG(-1, -1)  # as large as it comes out at this scale
-        options = canvas.drawOptions()
+        options: Any = canvas.drawOptions()
         options.useBWAtomPalette()
         options.scalingFactor = unit / _BOND
         options.clearBackground, options.addAtomIndices, options.bondLineWidth = False, True, 2.0

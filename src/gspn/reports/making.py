@@ -19,7 +19,7 @@ from gspn.imputation import TableImputer
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.reports.checking import Check, Learn, check
-from gspn.reports.page import Parts, honesty, verdict, write_page
+from gspn.reports.page import PageParts, honesty, verdict, write_page
 from gspn.reports.surroundings import describe
 from gspn.reports.targets import HeldOut
 
@@ -115,7 +115,7 @@ def make_report(
         if share is not None:
             raise
         reason = str(error)
-    parts = Parts(
+    parts = PageParts(
         title=title,
         dataset=dataset,
         surroundings=describe(dataset, seed),
@@ -140,7 +140,7 @@ def make_target_report(
     seed: int = 0,
 ) -> Report:
     """The report on a model that predicts targets, from its scores on what was held out."""
-    parts = Parts(
+    parts = PageParts(
         title=title,
         dataset=dataset,
         surroundings=describe(dataset, seed),
