@@ -278,6 +278,7 @@ def filling_tables(imputer: TableImputer, nodes: pandas.DataFrame, edges: pandas
         assert_type(either, pandas.DataFrame | tuple[pandas.DataFrame, pandas.DataFrame]),
         tuple if wanted else pandas.DataFrame,
     )
+    is_a(assert_type(gspn.report(imputer, nodes, edges, progress=False), gspn.Report), gspn.Report)
 
 
 def schemas(schema: Schema, graph: Data) -> None:

@@ -464,7 +464,7 @@ def test_steps_add_up_also_where_entries_become_known(leave_one_out: bool) -> No
 def test_what_becomes_known_is_as_likely_as_its_conditional_says() -> None:
     model, graph = random_model(ELEMENT, num_layers=3), path(7)
     graph.x[2, 0] = torch.nan
-    given = model.conditional(graph, "element", [2])
+    given: Any = model.conditional(graph, "element", [2])
     for k, value in enumerate("CNO"):
         found = model.what_if(graph, {2: {"element": value}}, leave_one_out=True)
         assert found.told is not None

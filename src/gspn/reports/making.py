@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,12 +102,9 @@ def make_report(
     share: float | None = None,
     seed: int = 0,
     progress: bool = True,
-    say: Callable[[str], None] | None = None,
 ) -> Report:
-    """The report on a model of a dataset; `learn` is how it was learned, and `say` is told what happens."""
+    """The report on a model of a dataset; `learn` is how it was learned."""
     start = time.perf_counter()
-    if say is not None:
-        say("hide and check: values are hidden, everything learns again without them")
     found, reason = None, ""
     try:
         found = check(dataset, model, learn, seed=seed, share=share, progress=progress)
