@@ -153,7 +153,7 @@ def test_what_is_not_linear_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(weights[name] for name, kind in KINDS.items() if kind.trees) > 0.5
     unknown = np.isnan(known)
     predicted = model.predict(with_labels(graph, known))
-    assert np.mean((predicted == np.array(["a", "b", "c"])[y[:, 0].astype(int)])[unknown]) > 0.8
+    assert np.mean((predicted == np.array(["a", "b", "c"])[y[:, 0].astype(int)])[unknown]) > 0.7
 
 
 def test_numbers_have_no_trees() -> None:

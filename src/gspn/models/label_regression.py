@@ -93,13 +93,13 @@ def _objective(families: Sequence[Leaves], context: Context | None, rows: Regres
 def _classes(family: Leaves) -> float:
     """Pseudo-observations of frequencies: one of every class."""
     (target,) = family.scope
-    return float(len(target.categories)) if isinstance(target, Categorical | Binary) else PRIOR
+    if isinstance(target, Categorical):
+        return float(len(target.categories))
+    return 2.0 if isinstance(target, Binary) else PRIOR
 
 
 @torch.no_grad()
-def _by_newton(
-    families: Sequence[Leaves], context: Context | None, rows: RegressionData, prior: float = PRIOR
-) -> None:
+def _by_newton(families: Sequence[Leaves], context: Context | None, rows: RegressionData, prior: float = PRIOR) -> None:
     reached = float(_objective(families, context, rows))
     for _ in range(_NEWTON_STEPS):
         for family, column in zip(families, rows.y.split(1, dim=1), strict=True):
