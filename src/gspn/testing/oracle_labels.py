@@ -103,10 +103,10 @@ def blocks(
         found["far labels"] += list(total / (known + 0.1))
         shares.append(known)
         of_two_hops += list(total * len(through))
-        for stops, (means, scaled, ends) in zip(walks, reached, strict=True):
+        for stops, (average, scaled, ends) in zip(walks, reached, strict=True):
             at_known = {u: one for u in stops if (one := said(u)) is not None}
             share = math.fsum(stops[u] for u in at_known)
-            means += list(sum((stops[u] * at_known[u] for u in at_known), start=np.zeros(size)) / (share + 0.02))
+            average += list(sum((stops[u] * at_known[u] for u in at_known), start=np.zeros(size)) / (share + 0.02))
             scaled += list(sum((stops[u] * roots[v] / roots[u] * at_known[u] for u in at_known), start=np.zeros(size)))
             ends.append(math.log((share + 0.02) / 0.02))
     found["known"] = [*counts, *shares]
