@@ -119,8 +119,8 @@ def test_what_labels_depend_on_is_the_oracles(targets: Schema, kind: str, seed: 
         )
         for name, block in context.blocks.items():
             theirs = (np.array(raw[name]) - context.center.numpy()[block]) * context.scale.numpy()[block]
-            near = {"rtol": 0.1, "atol": 0.05} if name == "reached" else {"rtol": 1e-10, "atol": 1e-12}
-            np.testing.assert_allclose(found[v, block], np.nan_to_num(theirs), **near, err_msg=name)
+            rtol, atol = (0.1, 0.05) if name == "reached" else (1e-10, 1e-12)
+            np.testing.assert_allclose(found[v, block], np.nan_to_num(theirs), rtol=rtol, atol=atol, err_msg=name)
         assert found[v, -1] == float(bool(np.any(raw["known"]) or np.any(raw["reached"])))
 
 
@@ -420,7 +420,7 @@ def test_labels_of_vertices_are_evidence_unless_one_says_otherwise() -> None:
     assert SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex").goal.kind == "labels"
     assert SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex", labels="targets").goal.kind == "targets"
     assert SupervisedGSPN(ATTRIBUTES, KIND).goal.kind == "targets"
-    model = SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex")
+    model: Any = SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex")
     assert model.get_params()["labels"] is None
     assert model.set_params(labels="targets").goal.kind == "targets"
 
@@ -436,7 +436,7 @@ def test_what_only_the_readout_has_is_not_ignored(argument: dict[str, Any]) -> N
 @pytest.mark.parametrize("labels", [None, "targets"])
 def test_files_keep_what_labels_are(level: str, labels: str | None, tmp_path: Path) -> None:
     """Older files say nothing of it, and mean targets."""
-    model = SupervisedGSPN(ATTRIBUTES, KIND, num_layers=1, num_states=2, target_level=level, labels=labels)
+    model: Any = SupervisedGSPN(ATTRIBUTES, KIND, num_layers=1, num_states=2, target_level=level, labels=labels)
     model.save(tmp_path)
     again = gspn.load(tmp_path, SupervisedGSPN)
     assert again.goal.kind == model.goal.kind

@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 STRENGTHS, OF_UNITS, GENTLER = (0.3, 1.0, 3.0, 10.0, 30.0), (1.0, 3.0), (0.03, 0.1)
 """What contexts are multiplied by: tried first, for hidden units, and where all are no better than frequencies."""
+OF_LARGE, _LARGE = (1.0, 3.0, 10.0), 3_000_000
+"""Of contexts with more numbers than so many, which take their time."""
 OF_TREES = (0.4, 0.6, 0.8, 1.0, 1.3, 1.7)
 """How sure of themselves trees may be."""
 
@@ -51,7 +53,7 @@ _MOST_OF_UNITS, _MOST_OF_TREES = 4_000_000, 400
 _WIDE, _MOST_OF_WIDE = 3_000, 12_000_000
 """Columns from which on so many numbers are too many for a regression: narrower ones of the same data have to do."""
 _PULL, _LEAST_WEIGHT = 0.3, 0.02
-_CHANCE = 3.0
+_CHANCE = 2.0
 """Nats, all held-out labels together, that the best of so many regressions gains were there nothing to know."""
 _COMPLETE = 0.95
 """Share of labelled vertices from which on a graph counts as labelled."""
@@ -270,12 +272,14 @@ def _can_be_tried(kind: Kind, part: LabelRegression, rows: RegressionData) -> bo
     return columns <= _WIDE or len(rows.z) * columns <= _MOST_OF_WIDE
 
 
-def _strengths(kind: Kind, strengths: Sequence[float]) -> Sequence[float]:
+def _strengths(kind: Kind, numbers: int, strengths: Sequence[float]) -> Sequence[float]:
     if not kind.blocks:
         return strengths[:1]
     if kind.trees:
         return OF_TREES
-    return OF_UNITS if kind.through == "units" and strengths is STRENGTHS else strengths
+    if strengths is not STRENGTHS:
+        return strengths
+    return OF_UNITS if kind.through == "units" else OF_LARGE if numbers > _LARGE else strengths
 
 
 def _judged(
@@ -300,7 +304,7 @@ def _judged(
             if kind.labels and not bool((exam.told[1][:, -1] > 0).any()):
                 continue  # no held-out vertex has a known label within reach
             if name not in tried:
-                tried[name] = _strengths(kind, strengths)
+                tried[name] = _strengths(kind, len(rows.z) * len(part.columns), strengths)
             losses: list[float] = []
             for strength in tried[name]:
                 fit(part, kind, rows, strength, seed, goes_on=bool(losses))

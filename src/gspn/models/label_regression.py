@@ -93,7 +93,9 @@ def _objective(families: Sequence[Leaves], context: Context | None, rows: Regres
 def _classes(family: Leaves) -> float:
     """Pseudo-observations of frequencies: one of every class."""
     (target,) = family.scope
-    return float(len(target.categories)) if isinstance(target, Categorical | Binary) else PRIOR
+    if isinstance(target, Categorical):
+        return float(len(target.categories))
+    return 2.0 if isinstance(target, Binary) else PRIOR
 
 
 @torch.no_grad()
