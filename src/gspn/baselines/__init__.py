@@ -21,6 +21,7 @@ from gspn.baselines.imputers import FeatureImputer
 from gspn.baselines.mixture import Mixture
 from gspn.baselines.molecule_rows import MoleculeForest
 from gspn.baselines.pooled_attributes import PooledAttributes
+from gspn.baselines.sorted_attributes import SortedAttributes
 from gspn.baselines.structure_agnostic import StructureAgnostic
 from gspn.baselines.weisfeiler_lehman import WeisfeilerLehman
 
@@ -43,6 +44,7 @@ __all__ = [
     "Mixture",
     "MoleculeForest",
     "PooledAttributes",
+    "SortedAttributes",
     "StructureAgnostic",
     "WeisfeilerLehman",
 ]

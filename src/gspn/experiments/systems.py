@@ -32,6 +32,7 @@ ABILITIES: Mapping[str, frozenset[str]] = {
     "PooledAttributes": frozenset({PREDICTS}),
     "WeisfeilerLehman": frozenset({PREDICTS}),
     "MoleculeForest": frozenset({PREDICTS}),
+    "SortedAttributes": frozenset({PREDICTS}),
     **dict.fromkeys(_NETWORKS, frozenset({PREDICTS})),
     **dict.fromkeys(_ENCODERS, frozenset({EMBEDS})),
     **dict.fromkeys(_ANCESTORS, frozenset({EMBEDS})),

@@ -35,7 +35,7 @@ _ABSENT = -6.0
 """Output for a class that a fold has no row of."""
 _MANY, _VERY_MANY = 1_000, 20_000
 """Labels from which on fewer folds will do and rows need no views, and one fold."""
-_DISTANT = ("linear", "support vectors", "linear support vectors")
+_DISTANT = ("linear", "support vectors", "linear support vectors", "kernel ridge")
 """Families that weigh columns by their deviations: many of one kind drown the others."""
 
 
@@ -196,7 +196,7 @@ def _choose(data: _Data, families: Sequence[str], monitor: str, refit: bool) -> 
         mean = np.mean([_calibrated(one.outputs, task) for one in best.values()], axis=0)
         candidates.append(_judge(TOGETHER, None, mean, task))
     winner = min(candidates, key=lambda one: one.rank(monitor))
-    chosen = list(best.values()) if winner.family == TOGETHER else [winner]
+    chosen = list(best.values()) if winner.family == TOGETHER else [best[winner.family, winner.view]]
     rows, learned = data.rows, data.labels
     if refit and data.validation is not None:
         rows = _stacked(rows, data.validation[0][known])
