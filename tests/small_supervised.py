@@ -52,8 +52,9 @@ def with_gaps(labels: Labels, share: float, seed: int = 0) -> Labels:
 
 
 def make(target: Attribute | Schema = KIND, **arguments: Any) -> SupervisedGSPN:
-    small = {"num_layers": 2, "num_states": 3, "num_graph_states": 4, "epochs": 10, "lr": 0.1, "batch_size": 16}
-    return SupervisedGSPN(SCHEMA, target, **small | {"seed": 1} | arguments)
+    small: dict[str, Any] = {"num_layers": 2, "num_states": 3, "num_graph_states": 4, "batch_size": 16}
+    learned = {"epochs": 10, "lr": 0.1, "seed": 1, "labels": "targets"}
+    return SupervisedGSPN(SCHEMA, target, **small | learned | arguments)
 
 
 GRAPHS, SIDES, LABELS = planted(60, 0)

@@ -25,7 +25,7 @@ TARGETS: dict[str, Attribute | Schema] = {
 
 def random_supervised(schema: Schema, target: Attribute | Schema, seed: int = 0, **arguments: Any) -> SupervisedGSPN:
     """A model in float64 that counts as fitted: raw parameters from the normal distribution, units 2.5 ± 3."""
-    small = {"num_layers": 3, "num_states": 3, "num_graph_states": 4}
+    small: dict[str, Any] = {"num_layers": 3, "num_states": 3, "num_graph_states": 4, "labels": "targets"}
     model = SupervisedGSPN(schema, target, **small | arguments).double()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_commands import SMALL, Run, parsed
 
-from gspn.cli.reporting import with_page
+from gspn.cli.options import with_page
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,12 @@ def test_heads_that_have_learned_from_everything_are_kept(monkeypatch: pytest.Mo
     labels = classes(y, 2)[:, None]
     learned = []
     one = HeadFamily.one
-    monkeypatch.setattr(HeadFamily, "one", lambda self, *given: learned.append(self) or one(self, *given))
+
+    def noted(self: HeadFamily, *given: Any) -> Any:
+        learned.append(self)
+        return one(self, *given)
+
+    monkeypatch.setattr(HeadFamily, "one", noted)
     arguments: dict[str, Any] = {"families": ("linear", "extra trees"), "validation": (x[80:], labels[80:])}
     kept = choose_heads(x[:80], labels[:80], Binary("y"), refit=False, **arguments)
     assert not learned

@@ -38,8 +38,8 @@ def test_likelihood_of_the_truth_is_the_oracles(seed: int) -> None:
     case = make_case(seed)
     missing = np.isnan(case.graph.x)
     truth = draw_values(np.random.default_rng(500 + seed), case.model.schema, len(missing), 0.1)
-    filled = oracle.Graph(np.where(missing, truth, case.graph.x), case.graph.edges)
-    theirs = oracle.masked(case.theirs, filled, {(int(v), int(c)) for v, c in np.argwhere(missing)})
+    asked = [{int(c): x[c] for c in np.flatnonzero(own & ~np.isnan(x))} for own, x in zip(missing, truth, strict=True)]
+    theirs = [oracle.answer(case.theirs, case.graph, v, values) for v, values in enumerate(asked)]
     for given in (torch.from_numpy(truth), Data(x=torch.from_numpy(truth))):
         ours = case.model.log_prob_missing(case.data, given)
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-9, atol=1e-9, err_msg=str(case.axes))

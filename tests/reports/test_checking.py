@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from gspn.graphs import GraphDataset, pack
 from gspn.graphs.missing import with_missing
 from gspn.plots.calibration import coverage
 from gspn.reports.certainty import Answers, ask, chance_range
-from gspn.reports.checking import OURS, Check, Column, check
+from gspn.reports.checking import OURS, Check, ColumnCheck, check
 from gspn.reports.hiding import hidden_entries
 from gspn.reports.page import honesty, verdict
 from gspn.reports.rivals import MEAN, NEIGHBOURS, rivals
@@ -105,7 +106,7 @@ def test_intervals_are_the_distributions_own() -> None:
     hidden = hidden_entries(dataset, 0)
     seen = with_missing(dataset, hidden)
     for own in ask(model, seen, dataset.entries(), hidden):
-        given = model.conditional(seen[0], own.attribute.name, own.rows.tolist())
+        given: Any = model.conditional(seen[0], own.attribute.name, own.rows.tolist())
         if own.attribute.kind == "continuous":
             levels = (0.3, 0.5, 0.9)
             assert own.shares_inside(levels) == pytest.approx(coverage(given, own.truth, levels), abs=1e-9)
@@ -128,13 +129,13 @@ def test_intervals_of_a_true_model_hold_what_they_promise() -> None:
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
 
 
-def column(name: str, errors: dict[str, float], *, clear: bool, covered: float = 0.9) -> Column:
+def column(name: str, errors: dict[str, float], *, clear: bool, covered: float = 0.9) -> ColumnCheck:
     count = 100
     upto = torch.where(torch.arange(count) < covered * count, 0.5, 1.0).double()
     zeros = torch.zeros(count).double()
     own = Answers(Continuous(name), zeros, zeros, zeros, zeros, zeros, upto, upto, zeros, zeros)
     ordered = sorted(errors, key=lambda method: errors[method])
-    return Column(own, errors, ordered[0], ordered[1], clear, 1.0, 2.0)
+    return ColumnCheck(own, errors, ordered[0], ordered[1], clear, 1.0, 2.0)
 
 
 METHODS = {OURS: "", MEAN: "", "nearest rows": ""}

@@ -119,7 +119,7 @@ def test_a_phone_needs_no_scrolling_to_the_side(page: Page, file: str) -> None:
 def test_it_is_dark_in_the_dark(browser: Browser, file: str) -> None:
     seen = {}
     for scheme in ("light", "dark"):
-        context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+        context = browser.new_context(color_scheme=scheme)
         shown = context.new_page()
         shown.goto(file)
         style = "getComputedStyle({}).{}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,9 +15,9 @@ from gspn.attributes import Binary, Categorical, Continuous, Schema
 from gspn.circuits.distributions import CategoricalDistribution
 from gspn.graph_level.answers import Around
 from gspn.graphs import GraphDataset
-from gspn.reports.baselines import CONSTANT, NEIGHBOURS, OWN, POOLED, for_graphs, for_vertices
+from gspn.reports.baselines import NEIGHBOURS, OWN, POOLED, for_graphs, for_vertices
 from gspn.reports.page import confusion
-from gspn.reports.targets import OURS, judge, labels_of, split, too_few
+from gspn.reports.targets import CONSTANT, OURS, judge, labels_of, split, too_few
 
 
 def graphs(count: int = 60, target: str = "continuous") -> GraphDataset:
@@ -85,7 +87,7 @@ def test_missing_labels_of_one_target_do_not_count() -> None:
 def test_the_best_is_named_whoever_it_is() -> None:
     y = np.arange(10.0)
     said = Around(Continuous("sum"), y + 3, np.ones(5))
-    others = {CONSTANT: lambda: [(np.full(10, 4.5), None)], POOLED: lambda: [(y + 0.1, None)]}
+    others: dict[str, Any] = {CONSTANT: lambda: [(np.full(10, 4.5), None)], POOLED: lambda: [(y + 0.1, None)]}
     found = judge(y[:, None], Continuous("sum"), [said], others, {}, learned_from=40, what="graphs", seed=0)
     assert found.targets[0].best == POOLED
     assert found.verdict().startswith(f"sum: {POOLED} is best with R² 0.999, gspn -0.09")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
+import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
+import torch
 
-from gspn import GSPN, from_smiles
+from gspn import GSPN, Categorical, Schema, from_arrays, from_smiles
+from gspn.web.app import create_app
 from gspn.web.learning import ATOM_FEATURES
+from gspn.web.serving import listening, server_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -38,6 +44,18 @@ def tolerant(browser: Browser) -> Iterator[Page]:
 
 def _is_strange(said: Any) -> bool:
     return said.type in ("error", "warning") and "Failed to load resource" not in said.text
+
+
+@contextlib.contextmanager
+def running(app: Any) -> Iterator[str]:
+    """The address of a server of an app."""
+    server = server_of(app)
+    with listening("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join()
 
 
 def open_page(page: Page, address: str, smiles: str = ASPIRIN) -> None:
@@ -135,8 +153,8 @@ def test_replacements_say_what_cannot_be(page: Page, address: str) -> None:
 
 def test_edges_can_be_removed_and_added(page: Page, address: str) -> None:
     open_page(page, address)
-    drawn = page.locator("#edited svg line")
-    before, original = drawn.count(), page.locator("#original svg line").count()
+    drawn = page.locator("#edited .structure path[class*='bond-']")
+    before, original = drawn.count(), page.locator("#original .structure path[class*='bond-']").count()
     page.click("#edited [data-vertex='0']")
     page.click("#bonds summary")
     page.click("#bond-list button")
@@ -151,7 +169,7 @@ def test_edges_can_be_removed_and_added(page: Page, address: str) -> None:
     page.reload()
     page.wait_for_function("() => document.querySelectorAll('#history li').length === 3")
     assert drawn.count() == added
-    assert page.locator("#original svg line").count() == original, "what it was stays beside it"
+    assert page.locator("#original .structure path[class*='bond-']").count() == original, "what it was stays beside it"
 
 
 def test_table_and_drawing_are_linked(page: Page, address: str) -> None:
@@ -367,3 +385,28 @@ def test_hostile_tables(tolerant: Page, address: str) -> None:
     tolerant.set_input_files("#nodes", {"name": "nodes.csv", "mimeType": "text/csv", "buffer": large})
     tolerant.click("#upload-form button")
     tolerant.wait_for_function("() => document.getElementById('message').innerText.includes('too large')")
+
+
+def test_hundreds_of_vertices_can_be_told_apart(page: Page) -> None:
+    """Dots that are seen and met by the pointer, and stay apart."""
+    side, schema = 18, Schema([Categorical("team", ["a", "b"])])
+    numbers = [(row, column) for row in range(side) for column in range(side)]
+    nodes = "id,team\n" + "".join(f"v{n},{'ab'[row > 8]}\n" for n, (row, _) in enumerate(numbers))
+    pairs = [(n, n + 1) for n, (_, column) in enumerate(numbers) if column + 1 < side]
+    pairs += [(n, n + side) for n, (row, _) in enumerate(numbers) if row + 1 < side]
+    edges = "source,target\n" + "".join(f"v{u},v{v}\n" for u, v in pairs)
+    graph = from_arrays(torch.zeros(4, 1), torch.tensor([[0, 1], [1, 0]]), schema=schema)
+    model = GSPN(schema, num_layers=2, num_states=2, objective="masked", epochs=1).fit(graph, progress=False)
+    app = create_app(model, greeting=(nodes.encode(), edges.encode()))
+    with running(app) as address:
+        page.goto(address)
+        page.wait_for_function("() => document.querySelectorAll('#edited .vertex').length === 324")
+        boxes = page.eval_on_selector_all(
+            "#edited .vertex circle:nth-child(2)",
+            "all => all.map(one => { const box = one.getBoundingClientRect(); return [box.x + box.width / 2, "
+            "box.y + box.height / 2, box.width]; })",
+        )
+    assert min(width for _, _, width in boxes) > 6
+    centres = np.array([[x, y] for x, y, _ in boxes])
+    nearest = np.sort(np.hypot(*(centres[:, None] - centres).transpose(2, 0, 1)), axis=1)[:, 1]
+    assert np.quantile(nearest, 0.05) > 0.8 * boxes[0][2]

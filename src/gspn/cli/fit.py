@@ -109,7 +109,7 @@ def fit(
     from gspn.cli.options import Reading, parse_types
     from gspn.cli.outputs import check_file, check_folder, save_model
     from gspn.cli.predictors import fit_predictor, judge_again, predicts_graphs, show_held_out, show_predictor
-    from gspn.cli.reporting import PAGES, Trained, report_gaps, report_targets
+    from gspn.cli.reporting import PAGES, report_gaps, report_targets
     from gspn.cli.training import show_graphs, show_training, train
     from gspn.errors import InputError
 
@@ -150,8 +150,10 @@ def fit(
     save_model(model, graphs.reading, output, {KEPT: note_of(dataset)} if target else None)
     how: dict[str, Any] = {"settings": settings, "seconds": seconds}
     if report is not None and not target:
-        trained, asked = Trained(model, learned_here=True), f"gspn fit {source} --seed {seed} --report"
-        how |= report_gaps(console, dataset, trained, report, Path(source).name, asked, None, seed)
+        from gspn.reports.making import relearning
+
+        learn, asked = relearning(model, console.progress), f"gspn fit {source} --seed {seed} --report"
+        how |= report_gaps(console, dataset, model, report, Path(source).name, asked, learn=learn, seed=seed)
     if target and score:
         held_out = judge_again(model, dataset, console)
         how |= show_held_out(console, held_out)

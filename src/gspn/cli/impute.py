@@ -12,10 +12,10 @@ from gspn.cli import options
 from gspn.cli.console import Console
 
 if TYPE_CHECKING:
-    from gspn.cli.reporting import Trained
     from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
+    from gspn.policy import Selection
 
 _LEVEL = 0.9
 
@@ -67,19 +67,21 @@ def impute(
     and the likeliest category; --how says otherwise. With --draws 5 there are five completed tables, one below the
     other, that differ where values are uncertain: analyse each, then pool what comes out by Rubin's rules.
 
-    Example: gspn impute nodes.csv edges.csv -o done.csv
+    With --report a page shows how well observed values are filled that were hidden, beside means, nearest rows and
+    regressions: who is best in each column, how often intervals hold the truth, what was chosen and why, the graph.
+
+    Examples: gspn impute nodes.csv edges.csv -o done.csv; gspn impute nodes.csv edges.csv -o done.csv --report
     """
     console = printing.console()
     from gspn.cli.inputs import Wanted, read_tables
     from gspn.cli.options import Reading, parse_types
     from gspn.cli.outputs import check_file, check_folder, records, write_table
     from gspn.cli.outputs import save_model as save
-    from gspn.cli.reporting import PAGES, Trained, report_gaps
     from gspn.cli.training import show_graphs
     from gspn.errors import InputError
 
     check_file(output, force)
-    check_file(report, force, PAGES)
+    check_file(report, force, (".html",))
     check_folder(save_model, force)
     if model is not None and (types or save_model or effort):
         raise InputError("--types, --effort and --save-model are for training, but --model brings a trained model")
@@ -103,12 +105,10 @@ def impute(
 
     if draws is not None and "draw" in graphs.nodes.frame.columns:
         raise InputError("there is a column 'draw' already; rename it, as completed tables are numbered by it")
-    trained = Trained(fitted)
+    selected, selection, learn = None, None, None
     if fitted is None:
         show_graphs(console, graphs.dataset, said=kinds, notes=graphs.notes)
-        trained = _trained(console, graphs.dataset, effort, sizes, seed)
-        fitted = trained.model
-    assert fitted is not None
+        fitted, selected, selection = _trained(console, graphs.dataset, effort, sizes, seed)
     read = replace(graphs.nodes, frame=graphs.nodes.with_whole_numbers())
     of_table: Any = {"graph": graphs.reading.graph, "seed": seed, "whole": graphs.reading.whole_numbers}
     summary: list[dict[str, Any]] | None = None
@@ -133,10 +133,16 @@ def impute(
         console.say(f"{filled:,} gaps filled in {len(read.frame):,} rows{times}: {output}")
     told = None
     if report is not None:
+        from gspn.cli.reporting import report_gaps
+
         asked = f"gspn impute {nodes.name}{f' {edges.name}' if edges else ''} --seed {seed} --report"
-        told = report_gaps(console, graphs.dataset, trained, report, nodes.name, asked, effort or "normal", seed)
+        if model is None:
+            learn = _learning_again(fitted, selected, effort or "normal", seed, console.progress)
+        told = report_gaps(
+            console, graphs.dataset, fitted, report, nodes.name, asked, learn=learn, selection=selected, seed=seed
+        )
     console.result(
-        {"rows": len(table), "filled": filled, "output": output and str(output), "selection": trained.told,
+        {"rows": len(table), "filled": filled, "output": output and str(output), "selection": selection,
          "model": save_model and str(save_model)}
         | ({} if told is None else told)
         | ({"draws": draws} if summary is None else {"attributes": summary})
@@ -144,22 +150,30 @@ def impute(
     )  # fmt: skip
 
 
-def _trained(console: Console, dataset: GraphDataset, effort: Any, sizes: dict[str, int | None], seed: int) -> Trained:
+def _trained(
+    console: Console, dataset: GraphDataset, effort: Any, sizes: dict[str, int | None], seed: int
+) -> tuple[GSPN | Stack, Selection | None, dict[str, Any] | None]:
     """What the policy chooses, or one model where something is said about its size; and what there is to say of it."""
     import time
 
-    from gspn.cli.reporting import Trained
     from gspn.cli.training import choose, show_training, train
     from gspn.policy import model_for
 
     if not _says_one(sizes):
         selection, told = choose(dataset, effort or "normal", seed, console)
-        return Trained(selection.stack, selection, told)
+        return selection.stack, selection, told
     start = time.perf_counter()
     model = model_for(dataset, **sizes, seed=seed)
     of_columns = train(model, dataset, console)
     show_training(console, model, time.perf_counter() - start, of_columns)
-    return Trained(model, learned_here=True)
+    return model, None, None
+
+
+def _learning_again(model: Any, selection: Selection | None, effort: Any, seed: int, progress: bool) -> Any:
+    """How to do once more what has been done: to choose, or to train the one model."""
+    from gspn.reports.making import choosing_again, relearning
+
+    return relearning(model, progress) if selection is None else choosing_again(effort, seed, progress)
 
 
 def _says_one(sizes: dict[str, int | None]) -> bool:

@@ -52,5 +52,4 @@ def _labels(dataset: GraphDataset) -> NDArray[Any]:
 
     from gspn.reports.targets import labels_of
 
-    missing: NDArray[Any] = np.isnan(labels_of(dataset)).all(1)
-    return missing
+    return np.asarray(np.isnan(labels_of(dataset)).all(axis=1))

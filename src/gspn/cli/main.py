@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from gspn import __version__
 from gspn.cli import bench, datasets, demo, embed, experiment, fit, impute, predict, score, serve, what_if
 from gspn.cli.console import listen
-from gspn.cli.reporting import with_page
+from gspn.cli.options import with_page
 from gspn.errors import Advice, GSPNError, InputError, MissingExtraError, NotFittedError
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130

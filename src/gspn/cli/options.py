@@ -135,6 +135,20 @@ class Printing:
         return Console(as_json=self.as_json, quiet=self.quiet)
 
 
+_PAGE, _NAMED = "--report", "report.html"
+
+
+def with_page(arguments: Sequence[str]) -> list[str]:
+    """The arguments with a file behind `--report` where none is said: what follows is one only if it ends in .html."""
+    found = []
+    for place, argument in enumerate(arguments):
+        found.append(argument)
+        following = arguments[place + 1] if place + 1 < len(arguments) else ""
+        if argument == _PAGE and not following.lower().endswith(".html"):
+            found.append(_NAMED)
+    return found
+
+
 def bundled(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of its bundles in place of the bundles."""
     hints = get_type_hints(command, include_extras=True)

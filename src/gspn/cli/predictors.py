@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gspn.cli.console import Console
     from gspn.graph_level.predicting import GraphPredictor
     from gspn.graphs import GraphDataset
-    from gspn.reports.targets import HeldOut, Measure, Split
+    from gspn.reports.targets import HeldOut, ScoreRange, Split
 
 _SHOWN = 8
 
@@ -105,7 +105,7 @@ def judge_again(model: Any, dataset: GraphDataset, console: Console) -> HeldOut:
     truth = labels_of(dataset)
     if not of_vertices:
         training, held = dataset[_others(len(dataset), parts.held)], dataset[parts.held]
-        again = policy.fit(clone(model), training, progress=console.progress)
+        again: Any = policy.fit(clone(model), training, progress=console.progress)
         said = [again.predictive(held)]
         baselines, explained = for_graphs(training, held, model.seed)
     else:
@@ -170,7 +170,7 @@ def show_held_out(console: Console, held_out: HeldOut | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _with_range(measure: Measure) -> str:
+def _with_range(measure: ScoreRange) -> str:
     return f"{measure.value:.3f} ({measure.low:.3f} … {measure.high:.3f})"
 
 
@@ -180,7 +180,7 @@ def show_predictor(
     dataset: GraphDataset,
     target: list[str],
     output: Path,
-    further: Mapping[str, Any],
+    further: dict[str, Any],
 ) -> None:
     """What was trained and where it is, for people and for machines."""
     (model,) = predictor.features_.learned_.models

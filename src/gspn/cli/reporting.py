@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,34 +11,11 @@ if TYPE_CHECKING:
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
     from gspn.policy import Selection
+    from gspn.reports.checking import Learn
     from gspn.reports.targets import HeldOut
 
 PAGES = (".html",)
 _SHOWN = 8
-_OPTION, _DEFAULT = "--report", "report.html"
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A model that fills gaps, and where it comes from."""
-
-    model: GSPN | Stack | None
-    selection: Selection | None = None
-    told: dict[str, Any] | None = None
-    """Of the selection, for machines"""
-    learned_here: bool = False
-    """Whether it was trained just now, and can be once more"""
-
-
-def with_page(arguments: Sequence[str]) -> list[str]:
-    """The arguments with a file behind `--report` where none is said: what follows is one only if it ends in .html."""
-    found = []
-    for place, argument in enumerate(arguments):
-        found.append(argument)
-        following = arguments[place + 1] if place + 1 < len(arguments) else ""
-        if argument == _OPTION and not following.lower().endswith(PAGES):
-            found.append(_DEFAULT)
-    return found
 
 
 def report_targets(
@@ -74,30 +49,28 @@ def _target_names(model: Any) -> list[str]:
 def report_gaps(
     console: Console,
     dataset: GraphDataset,
-    trained: Trained,
+    model: GSPN | Stack,
     path: Path,
     name: str,
     command: str,
-    effort: Any,
-    seed: int,
+    *,
+    learn: Learn | None = None,
+    selection: Selection | None = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """Write the page on how gaps are filled, and say who fills best; what machines are told."""
-    from gspn.reports.making import choosing_again, make_report, relearning
+    """Write the page on how gaps are filled, and say who fills best; what machines are told.
 
-    assert trained.model is not None
-    learn = None
-    if trained.selection is not None:
-        learn = choosing_again(effort, seed, console.progress)
+    `learn` trains the model once more; without it, it is asked as it is.
+    """
+    from gspn.reports.making import make_report
+
+    if learn is not None:
         console.note(
-            f"report: values are hidden, and everything is chosen and learned again without them, which took "
-            f"{trained.told['seconds']:.0f} s" if trained.told else "report"
-        )  # fmt: skip
-    elif trained.learned_here:
-        learn = relearning(trained.model, console.progress)
-        console.note("report: values are hidden, and the model learns again without them")
+            "report: values are hidden, and everything is learned again without them, which takes as long again"
+        )
     made = make_report(
-        dataset, trained.model, learn, selection=trained.selection, title=f"How well gspn fills {name}",
-        command=command, seed=seed, progress=console.progress,
+        dataset, model, learn, selection=selection, title=f"How well gspn fills {name}", command=command, seed=seed,
+        progress=console.progress,
     )  # fmt: skip
     made.save(path)
     console.note(made.verdict)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gspn.columns import shorten
@@ -83,19 +84,19 @@ def _proposed(
         for element in elements:
             if "replace" in kinds and element != symbol:
                 what = f"{symbol} → {element} at atom {v}"
-                yield "replace", (v,), what, lambda v=v, element=element: _replaced(molecule, v, element)
+                yield "replace", (v,), what, partial(_replaced, molecule, v, element)
             if "add" in kinds and atom.GetTotalNumHs():
                 what = f"{element} at atom {v} ({symbol})"
-                yield "add", (v,), f"add {what}", lambda v=v, element=element: _added(Chem, molecule, v, element)
+                yield "add", (v,), f"add {what}", partial(_added, Chem, molecule, v, element)
         if "remove" in kinds and atom.GetDegree() == 1 and molecule.GetNumAtoms() > 1:
-            yield "remove", (v,), f"remove {symbol} at atom {v}", lambda v=v: _removed(Chem, molecule, v)
+            yield "remove", (v,), f"remove {symbol} at atom {v}", partial(_removed, Chem, molecule, v)
     for bond in molecule.GetBonds() if "bond" in kinds else ():
         if bond.GetIdx() in aromatic:
             continue
         ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
         order = _DOUBLE if bond.GetBondType() == Chem.BondType.SINGLE else _SINGLE
         words = f"{'double' if order == _DOUBLE else 'single'} bond between atoms {ends[0]} and {ends[1]}"
-        yield "bond", ends, words, lambda ends=ends, order=order: edited(molecule, {}, [(*ends, order)], [ends])
+        yield "bond", ends, words, partial(edited, molecule, {}, [(*ends, order)], [ends])
 
 
 def _replaced(molecule: Any, vertex: int, element: str) -> Any:

@@ -63,8 +63,9 @@ def edit_list(
     else:
         columns |= _of_numbers(said, level)
         order = "change"
-    table: DataFrame = import_pandas().DataFrame(columns)
-    return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)  # type: ignore[attr-defined]
+    table: Any = import_pandas().DataFrame(columns)
+    ranked: DataFrame = table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
+    return ranked
 
 
 def _of_numbers(said: Any, level: float) -> dict[str, Any]:

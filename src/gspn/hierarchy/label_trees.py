@@ -20,14 +20,15 @@ from gspn.rows.trees import Trees
 _NEVER = -12.0
 """Log-probability, relative to the others, of a class that no label has."""
 _NAMES = tuple(field.name for field in fields(Trees))
-_NOTHING = Trees(
-    roots=np.zeros(0, dtype=np.int64),
-    children=np.zeros((0, 2), dtype=np.int64),
-    columns=np.zeros(0, dtype=np.int64),
-    thresholds=np.zeros(0),
-    values=np.zeros((0, 1)),
-    probabilities=np.zeros(1, dtype=np.int64),
-)
+_NOTHING = {
+    "roots": torch.zeros(0, dtype=torch.long),
+    "children": torch.zeros(0, 2, dtype=torch.long),
+    "columns": torch.zeros(0, dtype=torch.long),
+    "thresholds": torch.zeros(0),
+    "values": torch.zeros(0, 1),
+    "probabilities": torch.zeros(1, dtype=torch.long),
+}
+"""What is stored of trees that have not been grown"""
 
 
 def can_be_grown(targets: Schema) -> bool:
@@ -60,16 +61,17 @@ class TargetTrees(nn.Module):
 
     def __init__(self, target: Attribute, num_columns: int) -> None:
         super().__init__()
+        self.is_binary = isinstance(target, Binary)
         self.classes = len(target.categories) if isinstance(target, Categorical) else 2
-        self.width = self.classes if isinstance(target, Categorical) else 1
+        self.width = 1 if self.is_binary else self.classes
         self.num_columns = num_columns
         self.keep(None, np.arange(self.classes))
 
     def keep(self, trees: Trees | None, present: Sequence[int] | np.ndarray[Any, Any]) -> None:
         """Trees that tell the classes `present` apart."""
-        arrays = _tensors(_NOTHING if trees is None else trees)
+        arrays = _NOTHING if trees is None else _tensors(trees)
         for name, value in (arrays | {"present": torch.as_tensor(np.asarray(present), dtype=torch.long)}).items():
-            self.register_buffer(_stored(name), value)
+            self.register_buffer(_stored(name), value.clone())
 
     def trees(self) -> Trees | None:
         """None where none have been grown."""
@@ -97,7 +99,7 @@ class TargetTrees(nn.Module):
         logs = torch.log_softmax(logits, dim=1)
         found = logs.new_full((len(logs), self.classes), _NEVER)
         found[:, self.get_buffer(_stored("present"))] = logs
-        return found if self.width > 1 else found[:, 1:] - found[:, :1]
+        return found[:, 1:] - found[:, :1] if self.is_binary else found
 
     def make_room(self, tensors: Mapping[str, Any], prefix: str) -> None:
         """For tensors by name that will be put here: trees have the length that they have."""

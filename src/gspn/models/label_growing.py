@@ -19,9 +19,9 @@ from gspn.rows.trees import Trees, boosted, forests
 
 _MOST = 20_000
 """Rows that trees are grown on, at most."""
-_LEAST, _SHARE, _FOREST = 3, 0.33, 150
+_LEAST, _SHARE, _FOREST = 3, 0.33, 100
 """Vertices in a leaf of a forest, the share of columns that a split looks at, and trees."""
-_DEPTH, _BOOSTED, _FEWEST, _WORK, _DISTANCE = 4, 100, 40, 400_000, 7.5
+_DEPTH, _BOOSTED, _FEWEST, _WORK, _DISTANCE = 4, 60, 30, 400_000, 7.5
 """Levels of a boosted tree; how many there are at most and at least, and rows times classes of all; their number times
 what each one adds."""
 

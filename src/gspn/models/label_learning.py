@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 STRENGTHS, OF_UNITS, GENTLER = (0.3, 1.0, 3.0, 10.0, 30.0), (1.0, 3.0), (0.03, 0.1)
 """What contexts are multiplied by: tried first, for hidden units, and where all are no better than frequencies."""
+OF_LARGE, _LARGE = (1.0, 3.0, 10.0), 3_000_000
+"""Of contexts with more numbers than so many, which take their time."""
 OF_TREES = (0.4, 0.6, 0.8, 1.0, 1.3, 1.7)
 """How sure of themselves trees may be."""
 
@@ -42,12 +44,17 @@ _HIDDEN_SHARES = (0.1, 0.25, 0.1, 0.75)
 """Of the labels that are hidden in each copy of the training vertices."""
 _COPIES_TO = 3_000_000
 """Numbers of a copy up to which there are four; of larger ones there are two."""
-_JUDGES, _FINALISTS = 300, 6
+_JUDGES, _FINALISTS = 400, 7
 """Held-out labels that are to judge at least, if there are so many, and how many regressions all of them judge."""
-_ROWS_OF_LEARNED, _MOST_OF_UNITS, _MOST_OF_TREES = 30, 4_000_000, 400
-"""Labelled vertices from which on hidden units and trees are tried; numbers of contexts up to which units are, and
-columns up to which trees are."""
+_LEAST_OF_UNITS, _LEAST_OF_TREES = 30, 120
+"""Labelled vertices from which on hidden units and trees are tried."""
+_MOST_OF_UNITS, _MOST_OF_TREES = 4_000_000, 400
+"""Numbers of a context up to which units are tried, and columns up to which trees are."""
+_WIDE, _MOST_OF_WIDE = 3_000, 12_000_000
+"""Columns from which on so many numbers are too many for a regression: narrower ones of the same data have to do."""
 _PULL, _LEAST_WEIGHT = 0.3, 0.02
+_CHANCE = 2.0
+"""Nats, all held-out labels together, that the best of so many regressions gains were there nothing to know."""
 _COMPLETE = 0.95
 """Share of labelled vertices from which on a graph counts as labelled."""
 _HIDE, _FOLDS = -11, -12
@@ -101,7 +108,13 @@ class LabelFit:
 
     @property
     def better(self) -> bool:
-        return self.loss < self.of_frequencies - 1e-6
+        return self.doubt < 0.5
+
+    @property
+    def doubt(self) -> float:
+        """The probability that there is nothing to know but frequencies, from how much held-out labels gain."""
+        gain = (self.of_frequencies - self.loss) * len(self.informed) - _CHANCE
+        return 1.0 / (1.0 + math.exp(min(gain, 500.0)))
 
 
 def read(network: LabelNetwork, dataset: GraphDataset) -> LabelledBatch:
@@ -140,10 +153,13 @@ def learn_labels(
                 names = ", ".join(f"'{name}'" for name in readout.target.names)
                 _log.warning(
                     "the prediction of %s is no better on held-out labels than how often each value occurs (%.4f nats "
-                    "per label): attributes and neighbours seem not to be informative, or there are too few labels",
+                    "per label), or not by more than chance, so it stays near that: attributes and neighbours seem not "
+                    "to be informative, or there are too few labels",
                     names,
                     outcome.of_frequencies,
                 )
+        if exams:
+            _doubt(readout, chosen, outcome)
         copies = _copies(readout, own, own.rows, own.truth, seed)
         for name, kind in KINDS.items():
             part = _of(readout, name)
@@ -248,21 +264,22 @@ def _rows_of(name: str, copies: _Copies, weights: Tensor | None) -> RegressionDa
 
 
 def _can_be_tried(kind: Kind, part: LabelRegression, rows: RegressionData) -> bool:
-    if kind.through is None:
-        return True
-    if len(rows.z) < _ROWS_OF_LEARNED:
-        return False
+    columns, vertices = len(part.columns), len(rows.z) // rows.copies
     if kind.trees:
-        return part.trees is not None and len(part.columns) <= _MOST_OF_TREES
-    return part.hidden is not None and len(rows.z) * len(part.columns) <= _MOST_OF_UNITS
+        return part.trees is not None and vertices >= _LEAST_OF_TREES and columns <= _MOST_OF_TREES
+    if kind.through == "units":
+        return part.hidden is not None and vertices >= _LEAST_OF_UNITS and len(rows.z) * columns <= _MOST_OF_UNITS
+    return columns <= _WIDE or len(rows.z) * columns <= _MOST_OF_WIDE
 
 
-def _strengths(kind: Kind, strengths: Sequence[float]) -> Sequence[float]:
+def _strengths(kind: Kind, numbers: int, strengths: Sequence[float]) -> Sequence[float]:
     if not kind.blocks:
         return strengths[:1]
     if kind.trees:
         return OF_TREES
-    return OF_UNITS if kind.through == "units" and strengths is STRENGTHS else strengths
+    if strengths is not STRENGTHS:
+        return strengths
+    return OF_UNITS if kind.through == "units" else OF_LARGE if numbers > _LARGE else strengths
 
 
 def _judged(
@@ -287,7 +304,7 @@ def _judged(
             if kind.labels and not bool((exam.told[1][:, -1] > 0).any()):
                 continue  # no held-out vertex has a known label within reach
             if name not in tried:
-                tried[name] = _strengths(kind, strengths)
+                tried[name] = _strengths(kind, len(rows.z) * len(part.columns), strengths)
             losses: list[float] = []
             for strength in tried[name]:
                 fit(part, kind, rows, strength, seed, goes_on=bool(losses))
@@ -344,6 +361,18 @@ def _weigh(readout: LabelReadout, scores: dict[tuple[str, float], Tensor], outco
     outcome.loss = -float(mixed.mean())
     outcome.of_frequencies = outcome.losses["frequencies", strength["frequencies"]]
     return {name: strength[name] for name in listed if bool((readout.weights[:, names.index(name)] > 0).any())}
+
+
+def _doubt(readout: LabelReadout, chosen: dict[str, float], outcome: LabelFit) -> None:
+    """Weigh frequencies by the probability that there is nothing else to know."""
+    doubt = outcome.doubt if outcome.doubt < 1 - _LEAST_WEIGHT else 1.0
+    readout.weights.mul_(1 - doubt)
+    readout.weights[:, list(KINDS).index("frequencies")] += doubt
+    chosen["frequencies"] = STRENGTHS[0]
+    if doubt == 1:
+        for name in [*chosen]:
+            if name != "frequencies":
+                del chosen[name]
 
 
 def _mixture(scores: Tensor) -> Tensor:

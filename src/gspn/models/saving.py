@@ -344,9 +344,8 @@ def _check_sizes(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], pat
     if not all(type(size) is int for size in sizes):
         return  # that is for whoever builds the model to refuse
     levels, types, states = sizes
-    own = {name: tensor for name, tensor in tensors.items() if not name.startswith("readout.")}
-    shapes = {name.rpartition(".")[2]: tuple(tensor.shape) for name, tensor in own.items()}
-    prior, transitions = shapes.get("raw_prior", ()), shapes.get("raw_transitions", ())
+    shapes = {name.removeprefix("hierarchy."): tuple(tensor.shape) for name, tensor in tensors.items()}
+    prior, transitions = shapes.get("raw_prior", ()), shapes.get("raw_transitions", ())  # a readout has its own
     if prior[1:] != (states,) or transitions[:2] + transitions[3:] != (levels - 1, types, states, states):
         what = f"{levels} levels, {states} states and {types} edge types"
         raise CheckpointError(f"{path.with_name(TENSORS)} does not fit {path}: raw_prior, raw_transitions: not {what}")

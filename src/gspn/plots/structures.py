@@ -15,7 +15,6 @@ _OF_ELEMENTS = {7: PALETTE[0], 8: PALETTE[1], 9: PALETTE[2], 17: PALETTE[2], 35:
 _OF_ELEMENTS |= {15: PALETTE[3], 16: PALETTE[4]}
 """Of heteroatoms by atomic number; everything else has the colour of ink."""
 
-
 _BOND = 1.5
 """Of RDKit's own layout"""
 
@@ -27,7 +26,7 @@ def draw_structure(molecule: Any, numbers: bool = False, width: int = 260, heigh
 
     drawn = Chem.MolFromSmiles(molecule) if isinstance(molecule, str) else Chem.Mol(molecule)
     canvas = rdMolDraw2D.MolDraw2DSVG(width, height)
-    options = canvas.drawOptions()
+    options: Any = canvas.drawOptions()
     options.clearBackground = False
     options.addAtomIndices = numbers
     options.bondLineWidth = 1.6
@@ -71,19 +70,23 @@ def layer_of(molecule: Any, places: NDArray[np.float64], unit: float) -> str:
         Chem.FastFindRings(drawn)
         drawn = rdMolDraw2D.PrepareMolForDrawing(drawn, kekulize=False, addChiralHs=False, wavyBonds=False)
         canvas = rdMolDraw2D.MolDraw2DSVG(-1, -1)  # as large as it comes out at this scale
-        options = canvas.drawOptions()
+        options: Any = canvas.drawOptions()
         options.useBWAtomPalette()
         options.scalingFactor = unit / _BOND
         options.clearBackground, options.addAtomIndices, options.bondLineWidth = False, True, 2.0
         options.annotationFontScale = 0.5
         canvas.DrawMolecule(drawn)
-    first = canvas.GetDrawCoords(0)
+    drawn_at = np.array([[at.x, at.y] for at in map(canvas.GetDrawCoords, range(len(places)))])
     canvas.FinishDrawing()
     text = canvas.GetDrawingText()
     inside = re.sub(r"<\?xml.*?\?>|<!--.*?-->|</?svg[^>]*>", "", text, flags=re.DOTALL)
     inside = re.sub(r"style='([^']*)'", lambda found: _attributes(found[1]), inside)
-    right, down = unit * float(places[0, 0]) - first.x, -unit * float(places[0, 1]) - first.y
-    return f"<g transform='translate({right:.2f} {down:.2f})'>{inside.strip()}</g>"
+    # RDKit's scale is only about what it was asked for.
+    wanted = unit * places * [1.0, -1.0]
+    (size, own), centres = (np.ptp(at, axis=0).max() for at in (wanted, drawn_at)), (wanted.mean(0), drawn_at.mean(0))
+    scale = float(size / own) if own > 0 else 1.0
+    right, down = centres[0] - scale * centres[1]
+    return f"<g transform='translate({right:.2f} {down:.2f}) scale({scale:.4f})'>{inside.strip()}</g>"
 
 
 def _attributes(style: str) -> str:

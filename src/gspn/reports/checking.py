@@ -32,7 +32,7 @@ Learn = Callable[[GraphDataset], GSPN | Stack]
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ColumnCheck:
     """What came of the hidden entries of one column."""
 
     answers: Answers
@@ -86,7 +86,7 @@ class Column:
 class Check:
     """All columns, and who took part."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnCheck, ...]
     methods: Mapping[str, str]
     """Explained; gspn first, then from the simplest on"""
     left_out: Mapping[str, str]
@@ -103,12 +103,12 @@ class Check:
             for name in self.methods
         }
 
-    def dishonest(self) -> list[Column]:
+    def dishonest(self) -> list[ColumnCheck]:
         """Columns whose intervals are off by more than chance, given that there are so many columns."""
         error = 0.05 / max(len(self.columns), 1)
         return [one for one in self.columns if not one.chance(error)[0] <= one.covered <= one.chance(error)[1]]
 
-    def wins(self, method: str) -> list[Column]:
+    def wins(self, method: str) -> list[ColumnCheck]:
         return [column for column in self.columns if column.best == method]
 
     def rows(self) -> list[dict[str, object]]:
@@ -166,7 +166,7 @@ def _in_place(rows: Tensor, hidden: Tensor, truth: Tensor) -> Tensor:
 
 def _columns(
     dataset: GraphDataset, seen: GraphDataset, answers: list[Answers], filled: Mapping[str, Tensor]
-) -> Iterator[Column]:
+) -> Iterator[ColumnCheck]:
     left = seen.entries()
     for own in answers:
         column = dataset.schema.index(own.attribute.name)
@@ -175,7 +175,7 @@ def _columns(
         best, second = _two_best(losses)
         known = left[:, column][~left[:, column].isnan()]
         quantiles = known.quantile(torch.tensor([0.05, 0.95], dtype=known.dtype)).tolist() if own.is_number else [0, 0]
-        yield Column(
+        yield ColumnCheck(
             own,
             {name: float(loss.mean().sqrt() if own.is_number else loss.mean()) for name, loss in losses.items()},
             best,

@@ -23,8 +23,7 @@ def write_edit_page(table: Any, smiles: str, target: Any, level: float) -> str:
     """The page of what `edit_list` gives."""
     rows = table.to_dict("records")
     classes = isinstance(target, Categorical | Binary)
-    change = next(name for name in table.columns if name.startswith("change of")) if classes else "change"
-    change = [name for name in table.columns if name.startswith("change of")][-1] if classes else change
+    change = [name for name in table.columns if name.startswith("change of")][-1] if classes else "change"
     up = [row for row in rows if row[change] > 0][:MOST_DRAWN]
     down = [row for row in reversed(rows) if row[change] < 0][:MOST_DRAWN]
     return render(

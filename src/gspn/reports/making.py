@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from gspn.imputation import TableImputer
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.reports.checking import Check, Learn, check
-from gspn.reports.page import Parts, honesty, verdict, write_page
+from gspn.reports.page import PageParts, honesty, verdict, write_page
 from gspn.reports.surroundings import describe
 from gspn.reports.targets import HeldOut
 
@@ -102,12 +102,9 @@ def make_report(
     share: float | None = None,
     seed: int = 0,
     progress: bool = True,
-    say: Callable[[str], None] | None = None,
 ) -> Report:
-    """The report on a model of a dataset; `learn` is how it was learned, and `say` is told what happens."""
+    """The report on a model of a dataset; `learn` is how it was learned."""
     start = time.perf_counter()
-    if say is not None:
-        say("hide and check: values are hidden, everything learns again without them")
     found, reason = None, ""
     try:
         found = check(dataset, model, learn, seed=seed, share=share, progress=progress)
@@ -115,7 +112,7 @@ def make_report(
         if share is not None:
             raise
         reason = str(error)
-    parts = Parts(
+    parts = PageParts(
         title=title,
         dataset=dataset,
         surroundings=describe(dataset, seed),
@@ -140,7 +137,7 @@ def make_target_report(
     seed: int = 0,
 ) -> Report:
     """The report on a model that predicts targets, from its scores on what was held out."""
-    parts = Parts(
+    parts = PageParts(
         title=title,
         dataset=dataset,
         surroundings=describe(dataset, seed),

@@ -34,7 +34,7 @@ _NAMED = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class PageParts:
     """What a report is made of; parts that are None are left out."""
 
     title: str
@@ -53,7 +53,7 @@ class Parts:
     seconds: float = math.nan
 
 
-def write_page(parts: Parts) -> str:
+def write_page(parts: PageParts) -> str:
     """The whole page as text."""
     entries = parts.dataset.entries()
     missing = entries.isnan().sum(0).tolist()

@@ -14,7 +14,8 @@ from torch_geometric.data import Data
 
 from gspn.attributes import Continuous, Count, Schema
 from gspn.baselines.features import Features
-from gspn.baselines.imputers import FeatureImputer, neighbour_means
+from gspn.baselines.imputers import FeatureImputer
+from gspn.baselines.neighbour_means import neighbour_means
 from gspn.graphs import GraphDataset
 
 MEAN = "mean or most common"

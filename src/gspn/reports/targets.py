@@ -37,7 +37,7 @@ Predictions = tuple[NDArray[np.float64], NDArray[np.float64] | None]
 
 
 @dataclass(frozen=True)
-class Measure:
+class ScoreRange:
     """A number with the range of chance."""
 
     value: float
@@ -51,7 +51,7 @@ class TargetScores:
 
     attribute: Attribute
     answers: Answers
-    scores: Mapping[str, Mapping[str, Measure]]
+    scores: Mapping[str, Mapping[str, ScoreRange]]
     """By method and measure, as R² and MAE, or accuracy and AUC"""
 
     @property
@@ -211,7 +211,7 @@ def _of_part(attribute: Attribute, said: Any, rows: Tensor, x: Tensor) -> Answer
 
 def _scores(
     attribute: Attribute, y: NDArray[np.float64], values: NDArray[np.float64], chances: Any, seed: int
-) -> dict[str, Measure]:
+) -> dict[str, ScoreRange]:
     drawn = np.random.default_rng(seed).integers(len(y), size=(_DRAWS, len(y)))
     found = {}
     for name, measure in _measures(attribute, chances):
@@ -219,7 +219,7 @@ def _scores(
         others = np.array([measure(y[rows], given[rows]) for rows in drawn])
         others = others[~np.isnan(others)]
         low, high = np.quantile(others, [0.025, 0.975]) if len(others) else (math.nan, math.nan)
-        found[name] = Measure(measure(y, given), float(low), float(high))
+        found[name] = ScoreRange(measure(y, given), float(low), float(high))
     return found
 
 

@@ -75,7 +75,7 @@ def blocks(
     for _ in range(10):
         diffused = {u: 0.15 * everyone[u] + 0.85 * _with_own(graph, diffused, u) for u in everyone}
     found["diffused"] = list(diffused[v])
-    counts, shares, sums, of_two_hops = [], [], [], list[float]()
+    counts, shares, of_sums, of_two_hops = [], [], list[float](), list[float]()
     walks = [_stops(graph, v, stopping) for stopping in (0.1, 0.3)]
     roots = {u: math.sqrt(max(1, len(oracle.senders(graph, u)))) for u in everyone}
     reached: list[list[list[float]]] = [[[], [], []] for _ in walks]
@@ -92,7 +92,7 @@ def blocks(
         received = [one for u in into if u != v and (one := said(u)) is not None]
         found["near labels"] += list(sum(received, start=np.zeros(size)) / (len(received) + 1.0))
         counts.append(math.log(1 + len(received)))
-        sums += list(sum(received, start=np.zeros(size)))
+        of_sums += list(sum(received, start=np.zeros(size)))
         total, known = np.zeros(size), 0.0
         for others in through:
             for w in others:
@@ -103,14 +103,14 @@ def blocks(
         found["far labels"] += list(total / (known + 0.1))
         shares.append(known)
         of_two_hops += list(total * len(through))
-        for stops, (means, scaled, ends) in zip(walks, reached, strict=True):
+        for stops, (average, scaled, ends) in zip(walks, reached, strict=True):
             at_known = {u: one for u in stops if (one := said(u)) is not None}
             share = math.fsum(stops[u] for u in at_known)
-            means += list(sum((stops[u] * at_known[u] for u in at_known), start=np.zeros(size)) / (share + 0.02))
+            average += list(sum((stops[u] * at_known[u] for u in at_known), start=np.zeros(size)) / (share + 0.02))
             scaled += list(sum((stops[u] * roots[v] / roots[u] * at_known[u] for u in at_known), start=np.zeros(size)))
             ends.append(math.log((share + 0.02) / 0.02))
     found["known"] = [*counts, *shares]
-    found["sums"] = [*sums, *of_two_hops]
+    found["sums"] = [*of_sums, *of_two_hops]
     found["reached"] = [number for parts in reached for part in parts for number in part]
     return found
 

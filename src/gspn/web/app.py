@@ -24,7 +24,7 @@ except ImportError as error:
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.web import answers
-from gspn.web.columns import Columns
+from gspn.web.columns import TableColumns
 from gspn.web.examples import EXAMPLES
 from gspn.web.guard import Guard
 from gspn.web.inputs import EntryQuestion, Question
@@ -41,28 +41,28 @@ def create_app(
     model: GSPN | Stack | None = None,
     limits: Limits | None = None,
     *,
-    columns: Columns | None = None,
-    tables: tuple[bytes, bytes | None] | None = None,
+    columns: TableColumns | None = None,
+    greeting: tuple[bytes, bytes | None] | None = None,
     allowed_names: Collection[str] = (),
 ) -> FastAPI:
     """The what-if page for a fitted model, or for the page's own one of drug-like molecules.
 
     columns: what the columns of uploaded tables mean; None takes the usual names.
-    tables: nodes and edges, as CSV, that a model of tables greets with.
+    greeting: nodes and edges, as CSV, that the page shows first.
     allowed_names: names of this machine that may stand in a request's Host header besides localhost and numbers.
     """
     limits = limits or Limits()
     if isinstance(model, GSPN) and not model.__sklearn_is_fitted__():
         raise InputError("the model is not fitted, so there is nothing to ask it")
     worker = Worker(limits)
-    columns = columns or Columns()
+    columns = columns or TableColumns()
     shelf = Shelf(model, limits, worker, columns)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         shelf.start()
-        if tables is not None:
-            await shelf.greet(*tables)
+        if greeting is not None:
+            await shelf.greet(*greeting)
         yield
         shelf.stop()
         worker.stop()

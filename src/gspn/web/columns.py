@@ -14,7 +14,7 @@ _KEPT = "reading.json"
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """Names of columns; id, source and target have to be there, the others are used where they are."""
 
     id: str | None = "id"
@@ -25,7 +25,7 @@ class Columns:
     edge_type: str = "type"
 
     @classmethod
-    def beside(cls, model: Path) -> Columns:
+    def beside(cls, model: Path) -> TableColumns:
         """As the tables were read that a saved model has learned from."""
         path = model / _KEPT
         if not path.exists():

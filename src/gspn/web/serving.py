@@ -18,7 +18,7 @@ from gspn.models.gspn import GSPN
 from gspn.models.saving import load
 from gspn.models.stack import Stack
 from gspn.web.app import create_app
-from gspn.web.columns import Columns
+from gspn.web.columns import TableColumns
 from gspn.web.limits import Limits
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def serve(
             loaded,
             limits,
             columns=columns_of(model),
-            tables=None if tables is None else (tables[0].read_bytes(), tables[1] and tables[1].read_bytes()),
+            greeting=None if tables is None else (tables[0].read_bytes(), _bytes(tables[1])),
             allowed_names=[*allowed_names, host],
         )
     )
@@ -90,9 +90,13 @@ def model_of(model: GSPN | Stack | str | os.PathLike[str] | None) -> GSPN | Stac
     return loaded
 
 
-def columns_of(model: object) -> Columns | None:
+def _bytes(path: Path | None) -> bytes | None:
+    return None if path is None else path.read_bytes()
+
+
+def columns_of(model: object) -> TableColumns | None:
     """What the columns of a saved model's tables meant, if it is given by its folder."""
-    return Columns.beside(Path(model)) if isinstance(model, str | os.PathLike) else None
+    return TableColumns.beside(Path(model)) if isinstance(model, str | os.PathLike) else None
 
 
 def server_of(app: FastAPI) -> Server:

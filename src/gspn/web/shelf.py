@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from gspn.errors import GSPNError, InputError
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
-from gspn.web.columns import Columns
+from gspn.web.columns import TableColumns
 from gspn.web.inputs import Question
 from gspn.web.learning import Learning, learn_tables, load_default
 from gspn.web.limits import Limits
@@ -40,7 +40,7 @@ class _Shelved:
 class Shelf:
     """Graphs by what the page calls them. Subjects are made, and models asked, in the worker's thread alone."""
 
-    def __init__(self, model: GSPN | Stack | None, limits: Limits, worker: Worker, columns: Columns) -> None:
+    def __init__(self, model: GSPN | Stack | None, limits: Limits, worker: Worker, columns: TableColumns) -> None:
         self._limits, self._worker, self._columns = limits, worker, columns
         self.greeting: str | None = None
         """The upload that the page shows first"""

@@ -29,7 +29,7 @@ from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.queries.scoring import is_cheap
-from gspn.web.columns import Columns
+from gspn.web.columns import TableColumns
 from gspn.web.layout import spread
 from gspn.web.limits import Limits
 
@@ -126,7 +126,7 @@ class Upload:
 
 
 def read_tables(
-    nodes: bytes, edges: bytes | None, model: GSPN | Stack | None, limits: Limits, columns: Columns
+    nodes: bytes, edges: bytes | None, model: GSPN | Stack | None, limits: Limits, columns: TableColumns
 ) -> tuple[Upload, bool]:
     """Uploaded CSV tables as graphs, and whether the model's schema fits them (else they have one of their own)."""
     with tempfile.TemporaryDirectory(prefix="gspn-web-") as folder:
@@ -147,7 +147,7 @@ def _read_files(
     tables: Sequence[Path | None],
     model: GSPN | Stack | None,
     limits: Limits,
-    columns: Columns,
+    columns: TableColumns,
 ) -> tuple[Upload, bool]:
     for name, content, most in (("nodes", nodes, limits.vertices), ("edges", edges or b"", limits.edges)):
         _refuse(f"rows of {name}", content.count(b"\n"), most + 2)  # before anything is parsed

@@ -2,7 +2,7 @@
 
 What is computed stands in `upward` and `downward`; here is what they work on. Results depend on the batch and the
 number of threads, not on which thread is faster: sums over vertices are made part by part and added in order.
-Differentiable once; who needs second derivatives asks for the reference (`once`).
+Differentiable once; who needs second derivatives asks for the reference (`compiling`).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ const PAPER = {
   dark: { line: "#a4acb6", ring: "#5a616a", edited: "#ffffff", problem: "#ff8a80", text: "#e4e7ea" },
 };
 const DISC = 19; // behind a structure
+const SHOWN = 430; // pixels that a drawing is wide beside another
 
 export function node(name, attributes = {}, ...children) {
   const made = document.createElementNS(NS, name);
@@ -31,8 +32,11 @@ export function frame(places) {
 export function draw(view, box, values, limit, look) {
   const paper = PAPER[look];
   const structure = view.structure ? overlay(view.structure, paper.text) : null;
-  const radius = structure ? DISC : view.isMolecule ? 17 : Math.max(5, Math.min(15, 90 / Math.sqrt(view.names.length)));
-  const lines = node("g", { stroke: paper.line, "stroke-width": view.isMolecule ? 2.2 : 1.2, "stroke-linecap": "round", fill: "none" });
+  // A large graph is scaled down to fit: what is drawn grows with it, as far as neighbours stay apart.
+  const shrunk = view.isMolecule ? 1 : Math.max(1, box.width / SHOWN);
+  const small = Math.max(5, Math.min(15, 90 / Math.sqrt(view.names.length)));
+  const radius = structure ? DISC : view.isMolecule ? 17 : Math.min(Math.max(small, 5 * shrunk), 0.3 * UNIT);
+  const lines = node("g", { stroke: paper.line, "stroke-width": view.isMolecule ? 2.2 : 0.8 * shrunk + 0.4, "stroke-opacity": shrunk > 2 ? 0.5 : 1, "stroke-linecap": "round", fill: "none" });
   const beside = neighbours(view);
   for (const edge of structure ? [] : view.edges) lines.append(...edgeLines(edge, box.points, view, radius, beside));
   const atoms = node("g", { "font-family": "system-ui, sans-serif", "text-anchor": "middle" });
@@ -44,10 +48,10 @@ export function draw(view, box, values, limit, look) {
     const stroke = wrong ? paper.problem : changed ? paper.edited : structure ? "none" : paper.ring;
     const group = node("g", { "data-vertex": vertex, class: "vertex" });
     group.append(node("circle", { cx: x, cy: y, r: radius + 6, fill: "transparent", class: "halo" }));
-    const disc = node("circle", { cx: x, cy: y, r: radius, fill, stroke, "stroke-width": changed || wrong ? 2.6 : 1 });
+    const disc = node("circle", { cx: x, cy: y, r: radius, fill, stroke, "stroke-width": (changed || wrong ? 2.6 : 1) * shrunk });
     if (wrong) disc.setAttribute("stroke-dasharray", "4 3");
     group.append(disc);
-    if (radius > 9 && !structure) group.append(...label(view, vertex, x, y, ink(fill)));
+    if (radius > 9 && !structure && shrunk < 2) group.append(...label(view, vertex, x, y, ink(fill)));
     if (!view.isMolecule && view.names.length <= 80) {
       const under = node("text", { x, y: y + radius + 12, "font-size": 10, fill: paper.text });
       under.textContent = shortened(name, 10);
