@@ -288,10 +288,10 @@ def test_supervised_models_have_them_too(labels: str, tmp_path: Path) -> None:
     """That a neighbour's or an own entry is missing changes a prediction, where labels are evidence and where not."""
     data, schema = graph(size=60), gspn.Schema([gspn.Continuous("a"), gspn.Continuous("b")])
     data.x, data.y = data.x[:, [0, 2]], data.x[:, 3].clone()
-    model = gspn.SupervisedGSPN(
-        schema, gspn.Binary("y"), 2, 3, 4, target_level="vertex", labels=labels, hidden=0, epochs=2,
-        likelihood_weight=1.0, objective="masked", gaps="informative",
-    )  # fmt: skip
+    of_head = {"hidden": 0} if labels == "evidence" else {"num_graph_states": 4}
+    shape = {"num_layers": 2, "num_states": 3, "target_level": "vertex", "labels": labels, "gaps": "informative"}
+    training = {"epochs": 2, "likelihood_weight": 1.0, "objective": "masked"}
+    model = gspn.SupervisedGSPN(schema, gspn.Categorical("y", [0, 1]), **shape, **training, **of_head)  # type: ignore[arg-type]
     model.fit(data, progress=False, keep_scores=False)
     assert all(((leaf["gaps"] > 0) & (leaf["gaps"] < 1)).all() for leaf in model.get_parameters()["leaves"].values())
     model.save(tmp_path)
