@@ -20,7 +20,7 @@ demo: $(VENV)/.installed ## run the demonstration: a table, pictures and a page 
 	$(VENV)/bin/gspn demo
 
 test: lint ## check style and types, then run all tests that need no data sets
-	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not data" -n 2 --timeout 600 --cov --cov-report=term $(ARGS)
+	OMP_NUM_THREADS=1 $(PY) -m pytest -m "not data" -n 2 --cov --cov-report=term $(ARGS)
 
 test-data: $(VENV)/.installed-dev ## run the tests on real data (GSPN_DATA_ROOT, or ../shared/data)
 	$(PY) -m pytest -m data $(ARGS)
@@ -64,7 +64,7 @@ $(VENV)/.created:
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	@echo 'installing gspn into $(VENV); the first time this takes some minutes'
-	@$(PIP_INSTALL) --editable '.[chem,plots,tables,web]'
+	@$(PIP_INSTALL) --editable '.[chem,plots,spatial,tables,web]'
 	@touch $@
 
 # The development environment has all that the plain one has.

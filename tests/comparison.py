@@ -6,6 +6,10 @@ import torch
 
 from gspn import GSPN
 
+OF_PROCESSES = 1e-8
+"""By what runs of one process and of several may differ in float64: the order in which they sum losses and gradients is
+a relative 1e-16 a step, which Adam turns into 5e-13 of a weight after the hundred steps that are tried."""
+
 
 def same(one: GSPN, other: GSPN) -> bool:
     """The same bits in all weights, units and the fitted flag."""

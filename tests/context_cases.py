@@ -104,7 +104,7 @@ def draw_atoms(rng: np.random.Generator, schema: Schema) -> Atoms:
     return {name: [0.0, -30.0][: int(rng.integers(1, 3))] for name in chosen}
 
 
-def make_case(seed: int, *, atoms: bool = False) -> Case:
+def make_case(seed: int, *, atoms: bool = False, gaps: str = "ignorable") -> Case:
     rng = np.random.default_rng(1000 + seed)
     context = CONTEXTS[(seed + 1) % 3] if seed % 8 else CONTEXTS[1 + seed // 8 % 2]
     axes: dict[str, Any] = {
@@ -120,7 +120,7 @@ def make_case(seed: int, *, atoms: bool = False) -> Case:
     }
     schema = draw_schema(rng)
     data = draw_graph(rng, schema, axes)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"gaps": gaps}
     if atoms:
         other = np.random.default_rng(2000 + seed)
         more["atoms"] = draw_atoms(other, schema)
@@ -158,3 +158,28 @@ def set_at_random(model: GSPN, rng: np.random.Generator) -> None:
         }
         parameters["context"] = {key: torch.from_numpy(np.asarray(value)) for key, value in drawn.items()}
     model.set_parameters(parameters)
+
+
+TOLERANCE = 1e-8
+"""Solving with covariances costs some digits."""
+
+
+def assert_close(case: Case, ours: torch.Tensor, theirs: object) -> None:
+    np.testing.assert_allclose(
+        ours.detach().numpy(), np.asarray(theirs), rtol=TOLERANCE, atol=TOLERANCE, err_msg=str(case.axes)
+    )
+
+
+def assert_likelihoods_agree(case: Case, seed: int) -> None:
+    """With and without the vertex in its own tree; posteriors, and masked entries."""
+    vertices = range(len(case.graph.x))
+    pseudo = [oracle.log_likelihood(case.theirs, case.graph, v) for v in vertices]
+    assert_close(case, case.model.log_likelihood(case.data), pseudo)
+    alone = [oracle.leave_one_out(case.theirs, case.graph, v) for v in vertices]
+    assert_close(case, case.model.log_likelihood(case.data, leave_one_out=True), alone)
+    posteriors = [oracle.posteriors(case.theirs, case.graph, v) for v in vertices]
+    assert_close(case, case.model.posteriors(case.data), posteriors)
+    entries = torch.from_numpy(np.random.default_rng(seed).random(case.graph.x.shape) < 0.4)
+    pairs = {(int(v), int(c)) for v, c in entries.nonzero()}
+    found = case.model(case.model.collate(case.data).hiding(entries)).log_hidden
+    assert_close(case, found, oracle.masked(case.theirs, case.graph, pairs))

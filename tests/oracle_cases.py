@@ -22,6 +22,7 @@ HIDDEN = ("none", "own vertex", "one entry", "masked")
 TEMPLATES = ("naive Bayes", "hand-made", "random")
 GRAPHS = ("cyclic", "directed", "self-loops", "parallel", "components", "no edges")
 SHORTCUTS = (None, "mean", "learned")
+GAPS = ("ignorable", "informative")
 
 
 @dataclass
@@ -103,7 +104,8 @@ def draw_values(rng: np.random.Generator, schema: Schema, n: int, missing: float
     return x
 
 
-def make_case(seed: int) -> Case:
+def make_case(seed: int, gaps: str | None = None) -> Case:
+    """Gaps are evidence in every other dozen, unless it is said."""
     rng = np.random.default_rng(seed)
     axes: dict[str, Any] = {
         "levels": int(rng.integers(1, 5)),
@@ -113,6 +115,7 @@ def make_case(seed: int) -> Case:
         "missing": float(rng.choice([0.0, 0.25, 0.6, 1.0], p=[0.3, 0.3, 0.3, 0.1])),
         "hidden": HIDDEN[(seed // 3) % 4],
         "states": int(rng.integers(2, 4)),
+        "gaps": gaps or GAPS[(seed // 12) % 2],
     }
     axes["shortcut"] = SHORTCUTS[int(rng.integers(3))] if axes["levels"] > 1 else None
     schema = draw_schema(rng)
@@ -138,6 +141,7 @@ def make_case(seed: int) -> Case:
         shortcut=axes["shortcut"],
         num_edge_types=axes["edge types"],
         seed=seed,
+        gaps=axes["gaps"],
     ).double()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -100,10 +100,6 @@ PROBS = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.25, 0.5, 0.25]])
 OF_TRUE = np.array([0.1, 0.5, 0.9])
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def element_table() -> CategoricalDistribution:
     family = univariate(ELEMENT, 1, 3).double()
     family.assign({"probs": torch.from_numpy(PROBS)[None]})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gspn import GraphDataset
 from gspn.experiments.running import Outcome
 from gspn.experiments.runs import Piece
 from gspn.experiments.work import perform
@@ -131,3 +132,12 @@ def write_toy(root: Path, seed: int = 0) -> Path:
     (root / "splits").mkdir()
     (root / "splits" / "TOY.json.gz").write_bytes(gzip.compress(json.dumps(folds).encode()))
     return root
+
+
+def with_other_test_labels(dataset: GraphDataset) -> GraphDataset:
+    """The labels of the first fold's test graphs turned round."""
+    assert dataset.y is not None
+    y = dataset.y[dataset.positions].double().clone()
+    test = dataset.splits[0].test
+    y[test] = 1 - y[test]
+    return dataset.with_targets(y, "graph")

@@ -61,3 +61,10 @@ def draw_graphs(
         )
         for _ in range(count)
     ]
+
+
+def spoil(graphs: list[Data], graph: int, vertex: int, column: int, value: float) -> list[Data]:
+    """The same graphs with one other entry."""
+    spoiled = [data.clone() for data in graphs]
+    spoiled[graph].x[vertex, column] = value
+    return spoiled

@@ -139,10 +139,6 @@ over_families = pytest.mark.parametrize("case", FAMILIES, ids=lambda case: case.
 over_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def numbers(natural: Natural) -> dict[str, NDArray[np.float64]]:
     return {key: value.detach().double().numpy() for key, value in natural.items()}
 

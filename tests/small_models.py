@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from small_graphs import EVERY_KIND
 from torch import Tensor
 
 from gspn import GSPN, Schema
@@ -12,6 +13,10 @@ from gspn.circuits import Leaf, Product, Sum, Unit, random_circuit
 from gspn.graphs.batch import Batch
 
 TEMPLATES = ("naive Bayes", "hand-made", "random")
+
+
+def small_model(**settings: Any) -> GSPN:
+    return GSPN(EVERY_KIND, **{"num_layers": 2, "num_states": 2, "epochs": 1} | settings)
 
 
 def hand_made(schema: Schema, num_states: int) -> Unit:

@@ -26,9 +26,19 @@ def names_of(dataset: GraphDataset) -> list[Any]:
     return list(dataset.vertex_names.tolist())
 
 
+def graph_names_of(dataset: GraphDataset) -> list[Any]:
+    assert dataset.graph_names is not None
+    return list(dataset.graph_names.tolist())
+
+
 def targets_of(dataset: GraphDataset) -> list[Any]:
     assert dataset.y is not None
     return list(dataset.y.tolist())
+
+
+def values_of(dataset: GraphDataset, graph: int = 0) -> dict[str, list[Any]]:
+    """The entries of a graph in people's words."""
+    return dataset.schema.decode(dataset[graph].x.numpy())
 
 
 def read_back(dataset: GraphDataset, nodes: Any, edge_table: Any, targets: Any, **others: Any) -> GraphDataset:

@@ -110,21 +110,13 @@ def test_encoding_copies() -> None:
         (ELEMENT, ["C"] * 4 + ["Xx"], "attribute 'element', row 4: 'Xx' is none of the categories C, N, O, Cl"),
         (ELEMENT, [None, ["C"]], "attribute 'element', row 1: ['C'] is none of the categories C, N, O, Cl"),
         (ELEMENT, [np.zeros(1)], "attribute 'element', row 0: array([0.]) is none of the categories C, N, O, Cl"),
-        (
-            Categorical("a", [1, 2]),
-            [2, "1"],
-            "attribute 'a', row 1: '1' is none of the categories 1, 2 (there is 1, of type int, not str)",
-        ),
+        (Categorical("a", [1, 2]), [2, "1"], "attribute 'a', row 1: '1' .. 1, 2 .. of type int, not str"),
         (
             Categorical("a", ["", " x", "y\n", "z" * 99]),
             ["q" * 99],
             f"attribute 'a', row 0: '{'q' * 58}… is none of the categories '', ' x', 'y\\n', '{'z' * 30}…",
         ),
-        (
-            Categorical("a", range(50)),
-            [50],
-            "attribute 'a', row 0: 50 is none of the categories 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (50 in all)",
-        ),
+        (Categorical("a", range(50)), [50], "attribute 'a', row 0: 50 .. 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (50 in all)"),
         (Binary("a"), [1, "yes"], "attribute 'a', row 1: 'yes' is neither True nor False (1 nor 0)"),
         (Binary("a"), np.array([0, 2]), "attribute 'a', row 1: 2 is neither True nor False (1 nor 0)"),
         (Continuous("a"), [1.0, "abc"], "attribute 'a', row 1: 'abc' is not a number"),
@@ -132,35 +124,18 @@ def test_encoding_copies() -> None:
         (Continuous("a"), [1j], "attribute 'a', row 0: 1j is not a number"),
         (Continuous("a"), [np.timedelta64(1, "ns")], "attribute 'a', row 0: np.timedelta64(1,'ns') is not a number"),
         (Continuous("a"), [10**400], f"attribute 'a', row 0: 1{'0' * 58}… is too large"),
-        (
-            Continuous("a"),
-            [0.0, -math.inf],
-            "attribute 'a', row 1: the value is infinite; a missing one is NaN",
-        ),
+        (Continuous("a"), [0.0, -math.inf], "attribute 'a', row 1: the value is infinite"),
         (Count("a"), [3, -1], "attribute 'a', row 1: -1 is negative, so it is no count"),
         (Count("a"), [2.5], "attribute 'a', row 0: 2.5 is not a whole number, so it is no count"),
         (Count("a"), ["3"], "attribute 'a', row 0: '3' is not a number"),
-        (
-            Count("a"),
-            [2**53 + 1],
-            "attribute 'a', row 0: 9.00719925474099e+15 is too large for a count (2**53 or more); "
-            "use a continuous attribute",
-        ),
+        (Count("a"), [2**53 + 1], "row 0: 9.00719925474099e+15 is too large .. continuous"),
         (Count("a"), "123", "attribute 'a': expected a sequence with one value per row, got a str"),
         (Count("a"), {1, 2}, "attribute 'a': expected a sequence with one value per row, got a set"),
         (Count("a"), 5, "attribute 'a': expected a sequence of values, got 5"),
         (Count("a"), np.zeros((2, 3)), "attribute 'a': expected one value per row, got an array of shape (2, 3)"),
         (Count("a"), torch.tensor(1.0), "attribute 'a': expected one value per row, got an array of shape ()"),
-        (
-            Continuous("a"),
-            pd.Series(["2020-01-01"], dtype="datetime64[ns]"),
-            "attribute 'a': values of type datetime64[ns] are not supported; convert to numbers or text",
-        ),
-        (
-            ELEMENT,
-            np.array([b"C"]),
-            "attribute 'element': values of type |S1 are not supported; convert to numbers or text",
-        ),
+        (Continuous("a"), pd.Series(["2020-01-01"], dtype="datetime64[ns]"), "'a': values of type datetime64[ns]"),
+        (ELEMENT, np.array([b"C"]), "attribute 'element': values of type |S1"),
     ],
 )
 def test_encoding_names_what_is_wrong(attribute: Attribute, values: Any, message: str) -> None:
@@ -204,33 +179,18 @@ def test_an_encoded_column_is_numeric_and_flat() -> None:
         (lambda: Continuous("a", math.inf), "attribute 'a': floor must be a positive number, got inf"),
         (lambda: Continuous("a", True), "attribute 'a': floor must be a positive number, got True"),
         (lambda: Continuous("a", "1"), "attribute 'a': floor must be a positive number, got '1'"),  # type: ignore[arg-type]
-        (
-            lambda: Count("a", "gauss"),
-            "attribute 'a': distribution must be 'poisson' or 'negative_binomial' or 'count_table', got 'gauss'; "
-            "if another package brings it, import that package first",
-        ),
+        (lambda: Count("a", "gauss"), "'a': distribution must be 'poisson' or .. got 'gauss'; .. import"),
         (lambda: Categorical("a", []), "attribute 'a': categories is empty; give at least one"),
         (lambda: Categorical("a", "CNO"), "attribute 'a': categories must be a sequence such as a list, got 'CNO'"),
         (lambda: Categorical("a", {"C"}), "attribute 'a': categories must be a sequence such as a list, got {'C'}"),
-        (
-            lambda: Categorical("a", 4),  # type: ignore[arg-type]
-            "attribute 'a': categories must be a sequence such as a list, got 4",
-        ),
+        (lambda: Categorical("a", 4), "'a': categories must be a sequence .. got 4"),  # type: ignore[arg-type]
         (lambda: Categorical("a", ["C", "C"]), "attribute 'a': categories contains both 'C' and 'C'"),
         (lambda: Categorical("a", [1, True]), "attribute 'a': categories contains both 1 and True"),
         (lambda: Categorical("a", [0, 0.0]), "attribute 'a': categories contains both 0 and 0.0"),
         (lambda: Categorical("a", [None]), "attribute 'a': categories contains None, which means missing"),
         (lambda: Categorical("a", [1.5, math.nan]), "attribute 'a': categories contains nan, which means missing"),
-        (
-            lambda: Categorical("a", [math.inf]),
-            "attribute 'a': categories must be text, finite numbers or booleans, "
-            "got inf of type float; convert it first",
-        ),
-        (
-            lambda: Categorical("a", [("C",)]),
-            "attribute 'a': categories must be text, finite numbers or booleans, "
-            "got ('C',) of type tuple; convert it first",
-        ),
+        (lambda: Categorical("a", [math.inf]), "'a': categories must be .. inf of type float; convert"),
+        (lambda: Categorical("a", [("C",)]), "'a': categories must be .. ('C',) of type tuple; convert"),
     ],
 )
 def test_constructors_name_attribute_and_argument(build: Callable[[], Attribute], message: str) -> None:
@@ -287,14 +247,8 @@ def test_json_is_what_is_promised() -> None:
     ("data", "message"),
     [
         (["a"], "an attribute is written as a JSON object, got ['a']"),
-        (
-            {"kind": "ordinal", "name": "a"},
-            "attribute 'a': kind 'ordinal' is none of continuous, categorical, binary, count",
-        ),
-        (
-            {"kind": ["binary"], "name": "a"},
-            "attribute 'a': kind ['binary'] is none of continuous, categorical, binary, count",
-        ),
+        ({"kind": "ordinal", "name": "a"}, "'a': kind 'ordinal' .. continuous, categorical, binary, count"),
+        ({"kind": ["binary"], "name": "a"}, "'a': kind ['binary'] .. continuous, categorical, binary, count"),
         ({"name": "a"}, "attribute 'a': kind None is none of continuous, categorical, binary, count"),
         ({"kind": "binary", "name": "a", "floor": 1}, "attribute 'a': unknown key 'floor' for kind 'binary'"),
         ({"kind": "categorical", "name": "a"}, "attribute 'a': key 'categories' is missing"),

@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from pandas.testing import assert_frame_equal
 from sklearn.base import clone
-from sklearn.neighbors import kneighbors_graph
 from small_graphs import EVERY_KIND, draw_graph, draw_graphs
 from small_models import random_model
 from torch_geometric.data import Batch, Data, HeteroData
@@ -458,18 +456,3 @@ def test_refusals_of_impute() -> None:
         Impute(GSPN(EVERY_KIND))(draw_graphs(1, seed=0)[0])
     with pytest.raises(InputError, match="x has shape"):
         Impute(model)(Data(x=torch.zeros(2, 2)))
-
-
-def test_edges_may_be_a_matrix_of_neighbours() -> None:
-    rng = np.random.default_rng(4)
-    nodes = pd.DataFrame({"id": np.arange(12), "a": rng.normal(size=12), "b": rng.normal(size=12)})
-    near = kneighbors_graph(nodes[["a", "b"]].to_numpy(), 2)
-    receives, sends = near.nonzero()
-    table = pd.DataFrame({"source": sends, "target": receives})
-    nodes.loc[[1, 5], "a"] = np.nan
-    filled = [
-        gspn.TableImputer(num_states=2, epochs=2).fit(nodes, edges, progress=False).transform(nodes, edges)
-        for edges in (near, table)
-    ]
-    assert_frame_equal(*filled)
-    assert filled[0]["a"].notna().all()

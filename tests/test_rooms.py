@@ -7,6 +7,7 @@ checker reads source text and imports nothing, and is itself tried on small made
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,10 +18,11 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gspn"
 # From the top of the house down; names on one line share a room.
 ROOMS = (
     ("errors", "arguments", "compiling", "files", "locks", "random_streams"),
-    ("columns", "attributes", "atoms", "infer", "targets", "scores", "pages"),
+    ("columns", "attributes", "atoms", "infer", "targets", "scores", "pages", "sketches"),
     ("graphs",),
     ("convert",),
     ("datasets",),
+    ("rows",),
     ("circuits",),
     ("kernels",),
     ("hierarchy",),
@@ -35,6 +37,7 @@ ROOMS = (
     ("graph_level",),
     ("testing",),
     ("plots",),
+    ("reports",),
     ("benchmarks",),
     ("experiments",),
     ("demo",),
@@ -171,6 +174,12 @@ def test_what_is_loaded_is_found(tmp_path: Path) -> None:
 def test_every_module_has_a_docstring() -> None:
     silent = [name for name, file in modules(SOURCE) if not ast.get_docstring(ast.parse(file.read_bytes()))]
     assert not silent
+
+
+def test_no_test_imports_from_a_test_module() -> None:
+    """What tests share stands in modules whose names do not begin with `test_`."""
+    imports = re.compile(r"^\s*(from|import) .*\btest_\w", re.MULTILINE)
+    assert [file for file in Path(__file__).parent.rglob("*.py") if imports.search(file.read_text("utf-8"))] == []
 
 
 def build(folder: Path, sources: Mapping[str, str]) -> Path:

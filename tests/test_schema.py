@@ -82,10 +82,7 @@ def test_schema_prints_a_table() -> None:
     [
         ([], "a schema needs at least one attribute, got none"),
         ([Binary("a"), Count("a")], "attribute 'a' occurs twice in the schema; names must differ"),
-        (
-            [Binary("a"), "b"],
-            "a schema takes Continuous, Categorical, Binary or Count attributes, got 'b' at position 1",
-        ),
+        ([Binary("a"), "b"], "Continuous, Categorical, Binary or Count attributes, got 'b' at position 1"),
         (Binary("a"), "a schema takes a list of attributes, got Binary(name='a')"),
         ("ab", "a schema takes a list of attributes, got 'ab'"),
     ],

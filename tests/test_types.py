@@ -189,9 +189,10 @@ def test_predictions(graphs: list[Data]) -> None:
     for graph in labelled:
         graph.y = torch.zeros(graph.num_nodes, 2)
     targets = Schema([KIND, Continuous("energy")])
-    of_vertices = SupervisedGSPN(EVERY_KIND, targets, num_layers=2, num_states=2, target_level="vertex", epochs=1).fit(
-        labelled, progress=False
+    of_vertices = SupervisedGSPN(
+        EVERY_KIND, targets, num_layers=2, num_states=2, target_level="vertex", labels="targets", epochs=1
     )
+    of_vertices.fit(labelled, progress=False)
     typed_calls.predictions_of_vertices(of_vertices, graphs[0], graphs)
 
 

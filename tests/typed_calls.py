@@ -50,6 +50,7 @@ def about_one_graph(model: GSPN, graph: Data) -> None:
     is_a(assert_type(model.log_likelihood(graph, leave_one_out=True, vertices=[0]), Tensor), Tensor)
     is_a(assert_type(model.posteriors(graph), Tensor), Tensor)
     is_a(assert_type(model.embed(graph), Tensor), Tensor)
+    is_a(assert_type(model.embed(graph, pooling="sum"), Tensor), Tensor)
     is_a(assert_type(model.transform(graph), Tensor), Tensor)
     is_a(assert_type(model.log_prob_missing(graph, graph), Tensor), Tensor)
     is_a(assert_type(model.impute(graph), Data), Data)
@@ -58,8 +59,8 @@ def about_one_graph(model: GSPN, graph: Data) -> None:
     is_a(assert_type(model.score_entries(graph, vertices=[0]), Tensor), Tensor)
     is_a(assert_type(model.score_vertices(graph), Tensor), Tensor)
     is_a(assert_type(model.score_graphs(graph), float), float)
-    is_a(assert_type(model.rank_vertices(graph), Tensor), Tensor)
-    is_a(assert_type(model.rank_graphs(graph), float), float)
+    is_a(assert_type(model.unusualness_of_vertices(graph), Tensor), Tensor)
+    is_a(assert_type(model.unusualness_of_graphs(graph), float), float)
     is_a(assert_type(model.posterior_entropy(graph), Tensor), Tensor)
 
 
@@ -67,6 +68,7 @@ def about_a_list(model: GSPN, graphs: list[Data]) -> None:
     are(assert_type(model.log_likelihood(graphs, leave_one_out=True), list[Tensor]), Tensor)
     are(assert_type(model.posteriors(graphs), list[Tensor]), Tensor)
     are(assert_type(model.embed(graphs), list[Tensor]), Tensor)
+    is_a(assert_type(model.embed(graphs, pooling="mean"), Tensor), Tensor)
     are(assert_type(model.embed([graphs[0], graphs[1]]), list[Tensor]), Tensor)
     are(assert_type(model.embed(tuple(graphs)), list[Tensor]), Tensor)
     are(assert_type(model.transform(graphs), list[Tensor]), Tensor)
@@ -77,8 +79,8 @@ def about_a_list(model: GSPN, graphs: list[Data]) -> None:
     are(assert_type(model.score_entries(graphs), list[Tensor]), Tensor)
     are(assert_type(model.score_vertices(graphs), list[Tensor]), Tensor)
     is_a(assert_type(model.score_graphs(graphs), Tensor), Tensor)
-    are(assert_type(model.rank_vertices(graphs), list[Tensor]), Tensor)
-    is_a(assert_type(model.rank_graphs(graphs), Tensor), Tensor)
+    are(assert_type(model.unusualness_of_vertices(graphs), list[Tensor]), Tensor)
+    is_a(assert_type(model.unusualness_of_graphs(graphs), Tensor), Tensor)
     are(assert_type(model.posterior_entropy(graphs), list[Tensor]), Tensor)
 
 
@@ -276,6 +278,7 @@ def filling_tables(imputer: TableImputer, nodes: pandas.DataFrame, edges: pandas
         assert_type(either, pandas.DataFrame | tuple[pandas.DataFrame, pandas.DataFrame]),
         tuple if wanted else pandas.DataFrame,
     )
+    is_a(assert_type(gspn.report(imputer, nodes, edges, progress=False), gspn.Report), gspn.Report)
 
 
 def schemas(schema: Schema, graph: Data) -> None:

@@ -377,13 +377,26 @@ def imputed() -> Any:
     return observed_against_imputed(ages, truth["age"].to_numpy()[hidden], unit="years")
 
 
+def places() -> Any:
+    """The map of the spatial guide."""
+    names: dict[str, Any] = {}
+    page = (FOLDER.parent / "guides" / "spatial.md").read_text()
+    with TemporaryDirectory() as folder, chdir(folder):
+        for block in page.split("```python\n")[1:]:
+            exec(block.split("```")[0], names)
+    return names["maps"]
+
+
 PICTURES: dict[str, Callable[[], Any]] = {
     "tree": unrolled_tree,
     "step": one_step,
     "architecture": architecture,
     "what-if": what_if,
     "imputed": imputed,
+    "places": places,
 }
+MAPS = ("places",)
+"""Outlines are many points: as pixels of few colours they take a tenth of the bytes."""
 
 
 def main(names: Sequence[str]) -> None:
@@ -391,7 +404,14 @@ def main(names: Sequence[str]) -> None:
 
     FOLDER.mkdir(exist_ok=True)
     for name in names or PICTURES:
-        print(save_figure(PICTURES[name](), FOLDER / f"{name}.svg"))
+        path = save_figure(PICTURES[name](), FOLDER / f"{name}.{'png' if name in MAPS else 'svg'}")
+        if name in MAPS:
+            from PIL import Image  # matplotlib has it
+
+            with Image.open(path) as image:
+                small = image.convert("RGB").resize((image.width * 2 // 3, image.height * 2 // 3))
+            small.quantize(200).save(path, optimize=True)
+        print(path)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gspn.convert.networkx import from_networkx, to_networkx
     from gspn.convert.tables import from_tables
     from gspn.errors import GSPNError
+    from gspn.graph_level.edit_list import edit_list
     from gspn.graph_level.features import GraphFeatures
     from gspn.graph_level.loading import load
     from gspn.graph_level.predicting import GraphClassifier, GraphRegressor
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gspn.models.stack import Stack
     from gspn.models.supervised import SupervisedGSPN
     from gspn.predictors import DeepSets
+    from gspn.reports import Report, report
 
 _HOMES = {
     "Binary": "gspn.attributes",
@@ -44,12 +46,14 @@ _HOMES = {
     "GraphFeatures": "gspn.graph_level.features",
     "GraphRegressor": "gspn.graph_level.predicting",
     "Impute": "gspn.imputation",
+    "Report": "gspn.reports",
     "Schema": "gspn.attributes",
     "Shards": "gspn.models.shards",
     "Stack": "gspn.models.stack",
     "StoredGraph": "gspn.graphs.stored",
     "SupervisedGSPN": "gspn.models.supervised",
     "TableImputer": "gspn.imputation",
+    "edit_list": "gspn.graph_level.edit_list",
     "find_atoms": "gspn.atoms",
     "from_arrays": "gspn.convert.arrays",
     "from_networkx": "gspn.convert.networkx",
@@ -60,6 +64,7 @@ _HOMES = {
     "load": "gspn.graph_level.loading",
     "pack": "gspn.graphs",
     "register_aggregation": "gspn.hierarchy.aggregation",
+    "report": "gspn.reports",
     "store_graph": "gspn.graphs.stored",
     "to_arrays": "gspn.convert.arrays",
     "to_networkx": "gspn.convert.networkx",
@@ -80,6 +85,7 @@ __all__ = [
     "GraphFeatures",
     "GraphRegressor",
     "Impute",
+    "Report",
     "Schema",
     "Shards",
     "Stack",
@@ -89,6 +95,7 @@ __all__ = [
     "__version__",
     "circuits",
     "datasets",
+    "edit_list",
     "find_atoms",
     "from_arrays",
     "from_networkx",
@@ -99,6 +106,7 @@ __all__ = [
     "load",
     "pack",
     "register_aggregation",
+    "report",
     "store_graph",
     "testing",
     "to_arrays",

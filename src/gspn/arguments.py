@@ -1,6 +1,6 @@
 """Checks of arguments that any room may have: whole numbers, real numbers, choices; messages name the argument.
 
-What an argument means to a model is checked in `models.arguments`.
+What an argument means to a model is checked in `models.checks`.
 """
 
 from __future__ import annotations

@@ -7,10 +7,12 @@ on it, so `torch.autograd.grad` passes it by and gives second derivatives that l
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numba
@@ -33,10 +35,21 @@ def compiled(function: Function) -> Function:
     """Compile with Numba, keeping the machine code on disk where there is a place for it."""
     options: dict[str, Any] = {"nogil": True, "boundscheck": False}
     try:
-        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        found = numba.njit(cache=True, **options)(function)
+        # Numba looks at the file that a function stands in, not at those of the functions that it calls.
+        kept = found._cache._cache_file
+        kept._source_stamp = (*kept._source_stamp, kernels_digest())
+        return found  # type: ignore[no-any-return]
     except RuntimeError as error:  # no folder that could hold the cache
         logging.getLogger(__name__).info("%s is compiled anew in every process: %s", function.__name__, error)
         return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
+@cache
+def kernels_digest() -> str:
+    """Of the sources that compiled functions import from each other: machine code of other ones is not used."""
+    files = sorted((Path(__file__).parent / "kernels").rglob("*.py"))
+    return hashlib.blake2b(b"\0".join(file.read_bytes() for file in files), digest_size=16).hexdigest()
 
 
 def is_traced() -> bool:

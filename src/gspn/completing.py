@@ -1,6 +1,6 @@
 """Completed tables: how filled values and their spread get back into the columns that they come from.
 
-What a filled value means is explained in `queries.missing`; what is fitted, and with which settings, in `imputation`.
+What a filled value means is explained in `queries.entries`; what is fitted, and with which settings, in `imputation`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gspn.graphs import GraphDataset
 from gspn.models.gspn import GSPN
 from gspn.models.several_tables import several_completed
 from gspn.models.stack import Stack
-from gspn.queries.missing import filled
+from gspn.queries.entries import filled
 
 _SPREAD = ("std", "probability", "low", "high")
 
@@ -153,7 +153,7 @@ def _answers(
     found: dict[str, NDArray[Any]] = {name: np.full(x.shape, np.nan) for name in _SPREAD}
     found["likely"] = np.full(x.shape, None, dtype=object)
     first = 0
-    for batch, vertices, given in model.gaps(dataset):
+    for batch, vertices, given in model.gaps_of(dataset):
         x[first : first + batch.num_vertices] = filled(given, batch, vertices, how, generator)
         first += batch.num_vertices
         if level is None:

@@ -102,3 +102,12 @@ class CheckpointError(InputError):
 
 class MissingExtraError(GSPNError, ImportError):
     """An optional dependency is not installed; the message names the extra that brings it."""
+
+
+@contextmanager
+def from_extra(extra: str, purpose: str) -> Iterator[None]:
+    """Around imports of what an extra brings: where it is missing, the error says what for, and names the extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(f"{purpose}, which is not installed: pip install 'gspn[{extra}]'") from error

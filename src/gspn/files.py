@@ -6,10 +6,12 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -62,6 +64,39 @@ def remove_leftovers(path: Path) -> None:
                 left.unlink()
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[BufferedReader]:
+    """A plain file to read from; folders, pipes and devices, which may never end, are refused with an OSError."""
+    # Opening a pipe would wait for somebody who writes to it.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no plain file")
+        file = os.fdopen(descriptor, "rb", closefd=False)
+        yield file
+    finally:
+        os.close(descriptor)
+
+
+def digest_of_file(path: Path) -> str | None:
+    """SHA-256 of a plain file; None where it cannot be read."""
+    try:
+        with opened(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def read_json(path: Path) -> Any:
+    """What a plain file of JSON holds; ValueError where it is none, or nested too deeply to be read."""
+    with opened(path) as file:
+        content = file.read()
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
 def write_through(path: Path, content: bytes) -> None:
     with path.open("wb") as file:
         file.write(content)
@@ -97,6 +132,8 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     """Tensors and the note of a safetensors file; a damaged or foreign file is an error that names it."""
     try:
+        with opened(path):
+            pass
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
             metadata = file.metadata() or {}

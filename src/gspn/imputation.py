@@ -1,6 +1,6 @@
 """Filling gaps in users' own data: a transform of PyG graphs, and an imputer of tables.
 
-Both leave the work to a model; what a filled value means is explained in `queries.missing`. Reading tables belongs in
+Both leave the work to a model; what a filled value means is explained in `queries.entries`. Reading tables belongs in
 `convert`, writing completed ones in `completing`.
 """
 
@@ -30,14 +30,14 @@ from gspn.convert.edge_tables import Layout
 from gspn.convert.features import as_frame, edges_among, is_bare, like
 from gspn.convert.files import Table
 from gspn.convert.foreign import DataFrame
-from gspn.convert.graph_tables import GraphTables, read_graph_tables
+from gspn.convert.tables import GraphTables, read_graph_tables
 from gspn.errors import InputError, NotFittedError
 from gspn.files import replace_file
 from gspn.graphs import GraphDataset
 from gspn.models.gspn import GSPN
-from gspn.models.loading import load
+from gspn.models.saving import load
 from gspn.models.stack import Stack
-from gspn.queries.missing import HOW
+from gspn.queries.entries import HOW
 
 _FILE = "imputer.json"
 """Beside the saved model of a `TableImputer`: its settings, and what it has learned about tables."""

@@ -17,9 +17,8 @@ from gspn import DeepSets, GSPNError, pack
 from gspn.attributes import FloatArray
 from gspn.baselines import CGMM, ECGMM, ICGMM
 from gspn.baselines.contexts import neighbour_means
-from gspn.baselines.emissions import CategoricalEmission, GaussianEmission
 from gspn.baselines.evidence import read_entries
-from gspn.baselines.mixture_layer import Layer
+from gspn.baselines.mixture_layer import CategoricalEmission, GaussianEmission, Layer
 
 GRAPHS = draw_graphs(30, seed=0, edge_types=3)
 
@@ -232,15 +231,6 @@ def test_learns_two_hops_and_nothing_without_structure(model: Any) -> None:
 def test_arguments_that_cannot_work_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(GSPNError, match=message):
         CGMM(EVERY_KIND, **arguments).fit(GRAPHS)
-
-
-def test_unfitted_and_unobserved_are_refused() -> None:
-    with pytest.raises(GSPNError, match="not fitted"):
-        CGMM(EVERY_KIND).embed(GRAPHS)
-    blank = [Data(x=torch.where(torch.arange(5) == 1, torch.nan, graph.x), edge_index=graph.edge_index)
-             for graph in GRAPHS]  # fmt: skip
-    with pytest.raises(GSPNError, match="'element' is missing at every vertex"):
-        ECGMM(EVERY_KIND).fit(blank)
 
 
 def test_counts_are_read_on_a_log_scale() -> None:

@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 from gspn import Binary, Categorical, Continuous, Count, DeepSets, GSPNError, Schema, pack
 from gspn.baselines import DGCNN, DGI, ECC, GAE, GIN, DeepMultisets, DiffPool, GraphEmbedder, GraphNetwork, GraphSAGE
 from gspn.baselines.constant import best_outputs
+from gspn.baselines.encoders import non_edges
 from gspn.baselines.features import Features
-from gspn.baselines.gae import non_edges
 from gspn.baselines.graph_network import loss_of
 from gspn.baselines.networks import Inputs, inputs_of
 from gspn.errors import InputError

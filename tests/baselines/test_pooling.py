@@ -8,8 +8,7 @@ from small_graphs import EVERY_KIND, draw_graphs
 from torch_geometric.data import Data
 
 from gspn import pack
-from gspn.baselines.attribute_columns import AttributeColumns
-from gspn.baselines.pooling import pool
+from gspn.baselines.attribute_columns import AttributeColumns, pool
 
 
 def test_statistics_by_graph() -> None:

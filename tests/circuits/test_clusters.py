@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+from seeded import generator
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
-from gspn.circuits.clusters import cluster, kmeans, refine
+from gspn.circuits.initialisation import cluster, kmeans, refine
 
 K, COLUMNS = 4, 4
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def separated(n: int = 400, missing: float = 0.0) -> tuple[Tensor, Tensor]:

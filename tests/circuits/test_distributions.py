@@ -15,6 +15,7 @@ import scipy.integrate
 import scipy.special
 import scipy.stats
 import torch
+from seeded import generator
 from small_distributions import (
     CASES,
     ELEMENT,
@@ -27,7 +28,6 @@ from small_distributions import (
     Case,
     binary_table,
     element_table,
-    generator,
 )
 from small_leaves import univariate
 from torch import Tensor

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from seeded import generator
 from torch import Tensor
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
@@ -30,10 +31,6 @@ MIXED = Schema(
     ]
 )
 DISCRETE = Schema([Categorical("element", ["C", "N", "O"]), Binary("aromatic"), Binary("ring")])
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def families_for(template: Template, schema: Schema, x: Tensor) -> list[Leaves]:

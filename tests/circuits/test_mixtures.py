@@ -15,7 +15,8 @@ import scipy.special
 import scipy.stats
 import torch
 from numpy.typing import NDArray
-from small_distributions import CASES, COUNTS, GAUSSIAN, SIGNIFICANCE, WEIGHTS, Case, generator
+from seeded import generator
+from small_distributions import CASES, COUNTS, GAUSSIAN, SIGNIFICANCE, WEIGHTS, Case
 
 from gspn.attributes import Continuous, Count
 

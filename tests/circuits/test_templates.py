@@ -132,15 +132,6 @@ def test_gradients_are_those_of_the_definition(name: str) -> None:
             torch.testing.assert_close(one, other, rtol=EXACT, atol=EXACT)
 
 
-@over_circuits
-def test_gradients_agree_with_finite_differences(name: str) -> None:
-    template = compiled(name)
-    log_densities, log_prior = draw(template, 1, scale=1.0)
-    inputs = (template.join(log_densities).requires_grad_(), log_prior.requires_grad_())
-    assert torch.autograd.gradcheck(template.log_value, inputs)
-    assert torch.autograd.gradcheck(template.posterior, inputs)
-
-
 @settings(max_examples=40)
 @given(st.data())
 def test_random_circuits_against_the_definition(data: st.DataObject) -> None:
@@ -231,16 +222,6 @@ def test_a_unit_that_is_not_reached_keeps_its_prior(dtype: torch.dtype) -> None:
 
 
 @over_circuits
-def test_without_evidence_posteriors_are_priors(name: str) -> None:
-    """Log-densities of 0 everywhere: everything is missing, so nothing is learned and the probability is 1."""
-    template = compiled(name)
-    log_densities, log_prior = draw(template, 5, scale=0.0)
-    joined = template.join(log_densities)
-    np.testing.assert_allclose(template.log_value(joined, log_prior).numpy(), 0, rtol=0, atol=EXACT)
-    torch.testing.assert_close(template.posterior(joined, log_prior), log_prior.exp(), rtol=EXACT, atol=EXACT)
-
-
-@over_circuits
 def test_no_rows(name: str) -> None:
     template = compiled(name)
     log_densities, log_prior = draw(template, 0)
@@ -250,14 +231,3 @@ def test_no_rows(name: str) -> None:
     plain = NaiveBayes(SCHEMA, C)
     log_densities, log_prior = draw(plain, 0)
     assert plain.posterior(plain.join(log_densities), log_prior).shape == (0, 1, C)
-
-
-@over_circuits
-def test_rows_do_not_see_each_other(name: str) -> None:
-    template = compiled(name)
-    log_densities, log_prior = draw(template, 7)
-    joined = template.join(log_densities)
-    together = template.posterior(joined, log_prior)
-    for row in range(7):
-        alone = template.posterior(joined[row : row + 1], log_prior[row : row + 1])
-        torch.testing.assert_close(alone[0], together[row], rtol=EXACT, atol=EXACT)

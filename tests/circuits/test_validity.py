@@ -8,7 +8,7 @@ import pytest
 
 from gspn.attributes import Binary, Categorical, Continuous, Schema
 from gspn.circuits import Leaf, Product, Sum, Unit, check_circuit
-from gspn.errors import CircuitError, GSPNError
+from gspn.errors import CircuitError
 
 SCHEMA = Schema([Continuous("charge"), Categorical("element", ["C", "N"]), Binary("aromatic")])
 
@@ -32,48 +32,33 @@ VALID: dict[str, Unit] = {
     "twice the same child": Sum(*[everything()] * 2),
 }
 
-INVALID: dict[str, tuple[Unit, str]] = {
-    "sum not smooth": (
-        Sum(everything(), Product(Leaf("charge"), Leaf("element"))),
-        r"^Sum 0 is not smooth: its child Product 0 covers 'aromatic', 'charge', 'element', "
-        r"its child Product 1 covers 'charge', 'element'$",
+NOT_DECOMPOSABLE = Product(Leaf("charge"), Leaf("charge"))
+OF_TWO = Product(Leaf("charge"), Leaf("element"))
+SWAPPED = Product(Leaf("charge"), Sum(Leaf("element"), Leaf("aromatic")))
+
+INVALID: list[tuple[Unit, str]] = [
+    (
+        Sum(everything(), OF_TWO),
+        "^Sum 0 is not smooth: .*Product 0 covers .*Product 1 covers 'charge', 'element'$",
     ),
-    "inner sum not smooth": (
-        Sum(everything(), Product(Leaf("charge"), Sum(Leaf("element"), Leaf("aromatic")))),
-        r"^Sum 1 is not smooth: its child Leaf 4 \('element'\) covers 'element', "
-        r"its child Leaf 5 \('aromatic'\) covers 'aromatic'$",
+    (Sum(everything(), SWAPPED), r"^Sum 1 is not smooth: .*Leaf 4 \('element'\) covers .*Leaf 5 \('aromatic'\) covers"),
+    (Sum(everything(), Product(OF_TWO, Leaf("charge"))), r"^Product 1 is not decomposable: .*both cover 'charge'$"),
+    (Product(mixture("charge", "element"), mixture("element", "aromatic")), "Sum 0 and Sum 1 both cover 'element'$"),
+    (Product(*[Sum(everything(), everything())] * 2), "Sum 0 and Sum 0 both cover 'aromatic'$"),
+    (Sum(everything(), NOT_DECOMPOSABLE), "Product 1 is not decomposable"),  # a fault below often causes one above
+    (Sum(everything()), "^Sum 0 has the wrong number of children: 1 instead of num_states = 2$"),
+    (
+        Product(mixture("charge"), Sum(*map(Leaf, ["element"] * 3)), Leaf("aromatic")),
+        "^Sum 1 .*: 3 instead of .* 2$",
     ),
-    "product not decomposable": (
-        Sum(everything(), Product(Leaf("charge"), Leaf("element"), Leaf("charge"))),
-        r"^Product 1 is not decomposable: its children Leaf 3 \('charge'\) and Leaf 5 \('charge'\) "
-        r"both cover 'charge'$",
-    ),
-    "product of overlapping sums": (
-        Product(mixture("charge", "element"), mixture("element", "aromatic")),
-        r"^Product 0 is not decomposable: its children Sum 0 and Sum 1 both cover 'element'$",
-    ),
-    "product with the same child twice": (
-        Product(*[Sum(everything(), everything())] * 2),
-        r"^Product 0 is not decomposable: its children Sum 0 and Sum 0 both cover 'aromatic'$",
-    ),
-    "too few children": (
-        Sum(everything()),
-        r"^Sum 0 has the wrong number of children: 1 instead of num_states = 2$",
-    ),
-    "too many children, inside": (
-        Product(mixture("charge"), Sum(*(Leaf("element") for _ in range(3))), Leaf("aromatic")),
-        r"^Sum 1 has the wrong number of children: 3 instead of num_states = 2$",
-    ),
-    "unknown attribute": (
+    (
         Sum(everything(), Product(everything(), Leaf("mass"))),
-        r"^Leaf 6 \('mass'\): the schema has no attribute 'mass', only .*'charge', 'element', 'aromatic'",
+        r"^Leaf 6 \('mass'\): .*only .*'element', 'aromatic'",
     ),
-    "uncovered attributes": (
-        Product(mixture("charge")),
-        r"^Product 0 is the root but does not cover the attributes 'aromatic', 'element'$",
-    ),
-    "no sum": (everything(), r"^Product 0: a template needs at least one Sum, else no state could be passed on$"),
-}
+    (Product(mixture("charge")), "^Product 0 is the root but does not cover the attributes 'aromatic', 'element'$"),
+    (everything(), "^Product 0: a template needs at least one Sum"),
+    (Sum(everything(), Product(OF_TWO, Unit())), "Unit 0"),  # the base class computes nothing, even beside proper ones
+]
 
 
 @pytest.mark.parametrize("root", VALID.values(), ids=VALID)
@@ -81,11 +66,10 @@ def test_valid_circuits_pass(root: Unit) -> None:
     check_circuit(root, SCHEMA, 2)
 
 
-@pytest.mark.parametrize(("root", "message"), INVALID.values(), ids=INVALID)
-def test_invalid_circuits_are_refused_with_unit_and_reason(root: Unit, message: str) -> None:
-    with pytest.raises(CircuitError, match=message) as caught:
+@pytest.mark.parametrize(("root", "named"), INVALID, ids=[named for _, named in INVALID])
+def test_invalid_circuits_are_refused_with_unit_and_reason(root: Unit, named: str) -> None:
+    with pytest.raises(CircuitError, match=named):
         check_circuit(root, SCHEMA, 2)
-    assert isinstance(caught.value, GSPNError)
 
 
 @pytest.mark.parametrize("thing", ["naive Bayes", None, Sum, 3], ids=repr)
@@ -99,25 +83,10 @@ def test_a_leaf_alone_is_no_template() -> None:
         check_circuit(Leaf("x"), Schema([Binary("x")]), 2)
 
 
-def test_a_unit_of_no_kind_is_refused() -> None:
-    """The base class is no unit that computes anything, even beside proper ones."""
-    schema = Schema([Binary("x")])
-    root = Product(Sum(Leaf("x"), Leaf("x")), Unit())
-    with pytest.raises(CircuitError, match="Unit 0"):
-        check_circuit(root, schema, 2)
-
-
-def test_the_first_fault_from_below_is_named() -> None:
-    """A fault below often causes one above; the message points at the cause."""
-    broken = Product(Leaf("charge"), Leaf("charge"))
-    with pytest.raises(CircuitError, match="Product 1 is not decomposable"):
-        check_circuit(Sum(everything(), broken, everything()), SCHEMA, 2)
-
-
 def test_every_child_of_a_sum_is_checked() -> None:
     """The last of many, too."""
     root = Sum(everything(), everything(), everything(), Product(Leaf("charge"), Leaf("aromatic")))
-    with pytest.raises(CircuitError, match=r"Sum 0 is not smooth: .*, its child Product 3 covers 'aromatic', 'charge'"):
+    with pytest.raises(CircuitError, match=r"Sum 0 is not smooth: .*Product 3 covers 'aromatic', 'charge'"):
         check_circuit(root, SCHEMA, 4)
 
 

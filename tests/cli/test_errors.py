@@ -185,6 +185,6 @@ def test_an_interrupt_while_a_compiled_function_is_called(
     def interrupted(*_: Any, **__: Any) -> None:
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
-    monkeypatch.setattr("gspn.convert.graph_tables.read_graph_tables", interrupted)
+    monkeypatch.setattr("gspn.convert.tables.read_graph_tables", interrupted)
     (tmp_path / "nodes.csv").write_text("id,a\n0,1\n1,2\n")
     assert run("impute", tmp_path / "nodes.csv", code=130).stderr.strip().splitlines()[-1] == "interrupted"

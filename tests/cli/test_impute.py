@@ -13,9 +13,8 @@ import pytest
 from small_commands import SMALL, Run, draw_people, parsed
 
 from gspn import GSPN, Stack, from_tables, load, policy
-from gspn.cli.choosing import show_selection
 from gspn.cli.console import Console
-from gspn.cli.training import show_graphs
+from gspn.cli.training import show_graphs, show_selection
 from gspn.policy import Candidate, Selection, Tried
 
 EXTRA = ("_filled", "_sd", "_low", "_high", "_probability", "_likely")

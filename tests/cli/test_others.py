@@ -43,7 +43,7 @@ def test_benchmarks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fake: Any = types.ModuleType("gspn.benchmarks.fake")
     fake.run = lambda: [{"what": "a", "seconds": 1.5}]
     monkeypatch.setitem(sys.modules, "gspn.benchmarks.fake", fake)
-    monkeypatch.setitem(sys.modules["gspn.benchmarks.__main__"].NAMES, "fake", "gspn.benchmarks.fake")
+    monkeypatch.setattr("gspn.benchmarks.__main__.NAMES", ("fake",))
     assert parsed(run("bench", "fake", "--json")) == [{"what": "a", "seconds": 1.5}]
     assert "1.500" in run("bench", "fake").stdout
 

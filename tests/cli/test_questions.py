@@ -85,18 +85,42 @@ def test_predictions_of_molecules(run: Run, files: Path, solubility_model: Path,
     assert row["soluble"] == "yes"
     assert row["soluble_predicted"] in ("yes", "no")
     assert row["soluble_p_yes"] + row["soluble_p_no"] == pytest.approx(1)
-    assert 0 <= found["score"] <= 1
+    assert (row["smiles"], row["logp"]) == ("CCO", -0.3)
+    assert all(row["learned_from"] for row in found["table"])
+    assert (found["score"], found["scored"], found["learned_from"]) == (None, 0, 4)
     without = parsed(run("predict", files / "drugs.smi", "-m", solubility_model, "--json"))
     assert without["score"] is None
     assert len(without["table"]) == 5
+    # Ethanol and acetic acid were learned from; another writing of these is known, too.
+    assert [row["learned_from"] for row in without["table"]] == [True, False, True, False, False]
+    (tmp_path / "new.csv").write_text(
+        "smiles,soluble,note\nOCC,yes,known\nCCCO,yes,new\nbad(,no,unreadable\nCCC,no,new\n"
+    )
+    more = parsed(run("predict", tmp_path / "new.csv", "-m", solubility_model, "--json"))
+    assert [row["note"] for row in more["table"]] == ["known", "new", "new"]
+    assert [row["learned_from"] for row in more["table"]] == [True, False, False]
+    assert (more["scored"], more["learned_from"]) == (2, 1)
+    right = [row["soluble_predicted"] == row["soluble"] for row in more["table"] if not row["learned_from"]]
+    assert more["score"] == sum(right) / 2
+
+
+def test_predictions_are_not_written_over_columns_of_the_input(
+    run: Run, files: Path, solubility_model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "once.csv"
+    run("predict", files / "drugs.csv", "-m", solubility_model, "-o", out)
+    again = run("predict", out, "-m", solubility_model, code=2)
+    assert "there is a column 'soluble_predicted' already" in again.stderr
 
 
 def test_predictions_of_vertices_and_numbers(run: Run, files: Path, tmp_path: Path) -> None:
     run("fit", files / "complete.csv", files / "edges.csv", "--target", "age", "-o", tmp_path / "m", *SMALL)
     result = run("predict", files / "complete.csv", files / "edges.csv", "-m", tmp_path / "m", "-o", tmp_path / "p.csv")
-    assert "R²" in result.stdout
-    table = pd.read_csv(tmp_path / "p.csv")
-    assert table["age"].tolist() == pd.read_csv(files / "complete.csv")["age"].tolist()
+    assert "R²" not in result.stdout
+    assert "has learned from the labels of 40 of these rows" in result.stderr
+    table, given = pd.read_csv(tmp_path / "p.csv"), pd.read_csv(files / "complete.csv")
+    pd.testing.assert_frame_equal(table[given.columns], given)
+    assert table["learned_from"].all()
     assert (table["age_low"] < table["age_high"]).all()
 
 
@@ -110,6 +134,12 @@ def test_known_labels_of_vertices_are_evidence(run: Run, files: Path, tmp_path: 
     assert gspn.load(tmp_path / "m", gspn.SupervisedGSPN).labels == "evidence"
     found = parsed(run("predict", *tables, "-m", tmp_path / "m", "--json"))
     assert all(row["team_predicted"] is not None for row in found["table"])
+    assert [row["learned_from"] for row in found["table"][:4]] == [False, True, True, False]
+    assert found["score"] is None
+    # With the truth in the gaps, these alone count.
+    truth = parsed(run("predict", files / "complete.csv", files / "edges.csv", "-m", tmp_path / "m", "--json"))
+    assert (truth["scored"], truth["learned_from"]) == (14, 26)
+    assert 0 <= truth["score"] <= 1
     wrong = run("fit", *tables, "--target", "team", "--level", "graph", "-o", tmp_path / "n", *SMALL, code=2)
     assert "--level graph" in wrong.stderr
 
@@ -127,7 +157,9 @@ def test_what_if_of_a_molecule(run: Run, drug_model: Path, tmp_path: Path) -> No
     found = parsed(run("what-if", "smiles:CCCl", "-m", drug_model, "--set", "2:element=O", "--pseudo", "--json"))
     model = gspn.load(drug_model)
     graph = gspn.from_smiles(["CCCl"], progress=False)[0]
-    assert found["total"] == pytest.approx(model.what_if(graph, {2: {"element": "O"}}).total.item(), rel=1e-5)
+    assert found["total"] == pytest.approx(
+        model.what_if(graph, {2: {"element": "O"}}, leave_one_out=False).total.item(), rel=1e-5
+    )
 
 
 def test_what_if_of_edges_and_names(run: Run, files: Path, people_model: Path, tmp_path: Path) -> None:
@@ -147,7 +179,38 @@ def test_what_follows_from_a_change_is_said(run: Run, drug_model: Path) -> None:
     found = parsed(run(*asked, "2:element=Cl", "--json"))
     assert {"vertex": "2", "attribute": "hydrogens", "value": 0} in found["derived"]
     assert "were derived anew" in run(*asked, "2:element=Cl").stdout
-    assert "are left out: atom 1: F cannot have valence 2" in run(*asked, "1:element=F").stdout
+    assert "are left out (atom 1: F cannot have valence 2): 1:" in run(*asked, "1:element=F").stdout
+
+
+def test_what_is_unknown_is_ranked_by_its_conditional(run: Run, files: Path, people_model: Path) -> None:
+    nodes = pd.read_csv(files / "nodes.csv")
+    gaps = nodes.loc[nodes["team"].isna(), "id"].tolist()
+    tables = (files / "nodes.csv", files / "typed.csv", "-m", people_model)
+    rows = parsed(run("what-if", *tables, "--all", "team", "--json"))["replacements"]
+    unknown = [row for row in rows if "probability" in row]
+    assert rows[-len(unknown) :] == unknown
+    assert {row["vertex"] for row in unknown} == set(gaps)
+    chances = [row["probability"] for row in unknown]
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) == pytest.approx(len(gaps))
+    one = unknown[0]
+    step = parsed(run("what-if", *tables, "--set", f"{one['vertex']}:team={one['then']}", "--json"))
+    assert step["whole"] == pytest.approx(one["change"], abs=1e-3)
+    assert step["whole"] != pytest.approx(step["total"], abs=1e-6)
+
+
+def test_edits_of_a_molecule(run: Run, solubility_model: Path, drug_model: Path, tmp_path: Path) -> None:
+    page, asked = tmp_path / "edits.html", ("what-if", "smiles:CCCl", "-m")
+    found = parsed(run(*asked, solubility_model, "--edits", "--json", "-o", page))
+    assert (found["smiles"], found["target"]) == ("CCCl", "soluble")
+    assert {"edit", "kind", "smiles", "predicted", "p(yes)", "change of p(yes)"} <= set(found["edits"][0])
+    assert "Cl → O at atom 2" in {row["edit"] for row in found["edits"]}
+    text = page.read_text()
+    assert "Cl → O at atom 2" in text
+    assert text.count("<svg") > 3
+    assert "one target of graphs" in run(*asked, drug_model, "--edits", code=2).stderr
+    run(*asked, solubility_model, "--edits", "--set", "2:element=O", code=2)
+    run(*asked, drug_model, "--set", "2:element=O", "-o", page, code=2)
 
 
 def test_every_replacement(run: Run, files: Path, drug_model: Path, tmp_path: Path) -> None:

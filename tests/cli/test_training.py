@@ -11,6 +11,7 @@ import torch
 from small_commands import Run, draw_people, parsed
 from torch_geometric.data import Data
 
+import gspn
 from gspn import Binary, Schema, pack, policy
 from gspn.cli.console import Console
 from gspn.cli.training import loss_of_columns, show_training
@@ -49,3 +50,18 @@ def test_a_kept_run_holds_out_entries_too_and_goes_on(run: Run, tmp_path: Path) 
     assert again["history"] == once["history"], "a finished run is read from its checkpoint"
     tensors = {(tmp_path / name / "model.safetensors").read_bytes() for name in "abc"}
     assert len(tensors) == 1
+
+
+def test_gaps_may_be_evidence(run: Run, tmp_path: Path) -> None:
+    """Held-out entries are no gaps: what is learned of these is what the table has."""
+    people = draw_people(80)[0]
+    people.to_csv(tmp_path / "nodes.csv", index=False)
+    fit = ("fit", tmp_path / "nodes.csv", "--layers", "1", "--states", "2", "--epochs", "40", "-o", tmp_path / "model")
+    run(*fit, "--gaps", "informative", "--quiet")
+    model = gspn.load(tmp_path / "model", gspn.GSPN)
+    assert model.gaps == "informative"
+    prior = model.get_parameters()["prior"][0]
+    for name, leaf in model.get_parameters()["leaves"].items():
+        share = float(people[name].isna().mean())
+        assert float(prior @ leaf["gaps"][0]) == pytest.approx(share, abs=0.06), name
+    assert "gaps must be" in run(*fit, "--gaps", "odd", "--force", code=2).stderr

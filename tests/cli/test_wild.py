@@ -16,7 +16,7 @@ from small_commands import SMALL, Run, parsed
 from small_wild import draw_company, wild_files
 
 from gspn.cli.inputs import Wanted, read_graphs
-from gspn.cli.reading import Reading
+from gspn.cli.options import Reading
 
 WILD = wild_files()
 

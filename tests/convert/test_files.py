@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import gzip
+import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -74,13 +73,6 @@ def test_numbers_of_files_meet_numbers_of_frames(tmp_path: Path) -> None:
         assert targets_of(dataset) == [1, 0]
 
 
-def test_files_of_text_next_to_numbers_name_the_right_row(tmp_path: Path) -> None:
-    (tmp_path / "nodes.csv").write_text("id,a\n1,0.5\n2,1.5\n", encoding="utf-8")
-    (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,x\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"edges\.csv, row 1: target 'x' is no id of .*nodes\.csv$"):
-        from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv")
-
-
 def test_a_schema_tells_how_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("id,code,y\n1,01,None\n2,NA,n/a\n3,,\n", encoding="utf-8")
     schema = Schema([Categorical("code", ["01", "NA"])])
@@ -94,6 +86,7 @@ def test_one_bad_cell_of_a_file_is_named(tmp_path: Path) -> None:
     good = "id,c,b,k\n1,0.5,true,6\n2,,,\n3,1.5,0,5\n"
     (tmp_path / "nodes.csv").write_text(good, encoding="utf-8")
     (tmp_path / "edges.csv").write_text("source,target,d,k\n1,2,True,01\n2,3,?,02\n", encoding="utf-8")
+    (tmp_path / "names.csv").write_text("source,target\n1,2\n2,x\n", encoding="utf-8")
     (tmp_path / "targets.csv").write_text("g,t\n0,1\n1,x\n", encoding="utf-8")
     dataset = from_tables(tmp_path / "nodes.csv", None, schema)
     np.testing.assert_equal(dataset.x.tolist(), [[0.5, 1, 0], [np.nan] * 3, [1.5, 0, 1]])
@@ -103,6 +96,8 @@ def test_one_bad_cell_of_a_file_is_named(tmp_path: Path) -> None:
     assert types[0].edge_type.tolist() == [1, 1, 0, 0]
     with pytest.raises(InputError, match=r"edges\.csv, row 1, attribute 'd': '\?' is neither True nor False"):
         from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", schema, directed="d", ignore="k")
+    with pytest.raises(InputError, match=r"names\.csv, row 1: target 'x' is no id of .*nodes\.csv$"):
+        from_tables(tmp_path / "nodes.csv", tmp_path / "names.csv", schema)
     nodes = pd.DataFrame({"id": [1, 2], "g": [0, 1], "a": [0.5, 1.5]})
     with pytest.raises(InputError, match=r"targets\.csv, row 1, attribute 'n': 'x' is not a number"):
         from_tables(nodes, None, graph="g", targets=tmp_path / "targets.csv", target_attribute=Count("n"))
@@ -118,14 +113,17 @@ def test_one_bad_cell_of_a_file_is_named(tmp_path: Path) -> None:
             from_tables(tmp_path / "bad.csv", None, schema)
 
 
+def damaged_gzip(text: bytes) -> bytes:
+    """Whole, but its packed content makes no sense."""
+    packed = bytearray(gzip.compress(text))
+    packed[10:14] = b"\xff\xff\xff\xff"
+    return bytes(packed)
+
+
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        (
-            "nodes.txt",
-            b"id,a\n1,2\n",
-            r"nodes.txt: files of tables end in \.csv, \.csv\.gz, \.tsv, \.tsv\.gz, \.parquet",
-        ),
+        ("nodes.txt", b"id,a\n1,2\n", r"nodes.txt: .*\.csv, \.csv\.gz, \.tsv, \.tsv\.gz, \.parquet"),
         ("absent.csv", None, "absent.csv: there is no such file"),
         ("absent.parquet", None, "absent.parquet: there is no such file"),
         ("empty.csv", b"", r"empty.csv cannot be read: the file is empty"),
@@ -136,6 +134,8 @@ def test_one_bad_cell_of_a_file_is_named(tmp_path: Path) -> None:
         ("long.csv", b"id,a\n1,2,3\n4,5,6\n", r"long.csv, row 0: 3 cells, but the header has 2"),
         ("twice.csv", b"id,a,a\n1,2,3\n", "twice.csv cannot be read: column 'a' occurs twice; rename one"),
         ("broken.csv.gz", b"id,a\n1,2\n", r"broken.csv.gz cannot be read: Not a gzipped file"),
+        ("spoilt.csv.gz", damaged_gzip(b"id,a\n" + b"1,2\n" * 99), r"spoilt.csv.gz cannot be read: "),
+        ("cut.csv.gz", gzip.compress(b"id,a\n" * 99)[:-9], r"cut.csv.gz cannot be read: "),
         ("broken.parquet", b"id,a\n1,2\n", r"broken.parquet cannot be read: "),
         ("bytes.csv", b"id,a\n1,\xff\x01\n", r"bytes.csv cannot be read: 'utf-8' codec"),
         ("gap.csv", b"id,a\n1,0.5\n,1.5\n", r"gap.csv, row 1: the id \(column 'id'\) is missing"),
@@ -148,24 +148,6 @@ def test_files_that_cannot_be_used(tmp_path: Path, file: str, content: bytes | N
         (tmp_path / file).write_bytes(content)
     with pytest.raises(InputError, match=message):
         from_tables(tmp_path / file, None, ONE)
-
-
-def damaged_gzip(text: bytes) -> bytes:
-    """Whole, but its packed content makes no sense."""
-    packed = bytearray(gzip.compress(text))
-    packed[10:14] = b"\xff\xff\xff\xff"
-    return bytes(packed)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [damaged_gzip(b"id,a\n" + b"1,2\n" * 99), gzip.compress(b"id,a\n" * 99)[:-9]],
-    ids=["spoilt", "cut"],
-)
-def test_damaged_gzip_files_are_named(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "nodes.csv.gz").write_bytes(content)
-    with pytest.raises(InputError, match=r"nodes\.csv\.gz cannot be read: "):
-        from_tables(tmp_path / "nodes.csv.gz", None, ONE)
 
 
 def test_one_typo_makes_no_categories(tmp_path: Path) -> None:
@@ -183,26 +165,19 @@ def test_one_typo_makes_no_categories(tmp_path: Path) -> None:
 
 def test_a_long_column_is_of_one_type(tmp_path: Path) -> None:
     """pandas reads long files in pieces, and would give each a type of its own."""
-    cells = [*["1", "2"] * 300_000, *["x", "y", "z", "1"] * 300_000]
+    cells = [*["1", "2"] * 300_000, *["x", "y", "z", "1"] * 5_000]  # a piece is 2¹⁹ rows
     (tmp_path / "nodes.csv").write_text("k\n" + "\n".join(cells), encoding="utf-8")
     (kind,) = from_tables(tmp_path / "nodes.csv", id=None, overrides={"k": "categorical"}).schema
     assert kind == Categorical("k", ["1", "2", "x", "y", "z"])
 
 
-@pytest.mark.parametrize(("package", "extra"), [("pandas", r"gspn\[tables\]"), ("pyarrow", r"gspn\[tables\]")])
-def test_missing_packages(package: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    original = builtins.__import__
-
-    def without(name: str, *arguments: Any, **keywords: Any) -> Any:
-        if name.split(".")[0] == package:
-            raise ImportError(name)
-        return original(name, *arguments, **keywords)
-
+@pytest.mark.parametrize("package", ["pandas", "pyarrow"])
+def test_missing_packages(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fail(path: Path) -> None:
         raise ImportError("pyarrow")
 
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr(pd, "read_parquet", fail)
     (tmp_path / "nodes.parquet").touch()
-    with pytest.raises(MissingExtraError, match=f"{package}, which is not installed: pip install '{extra}'"):
+    with pytest.raises(MissingExtraError, match=rf"{package}, .*gspn\[tables\]"):
         from_tables(tmp_path / "nodes.parquet")

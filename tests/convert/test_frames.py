@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 from small_datasets import SCHEMA, assert_same, datasets, undirected
 from small_graphs import EVERY_KIND, draw_graphs
 from small_tables import NODES, TWO, edges, read_back
@@ -59,34 +60,44 @@ def test_types_of_the_columns() -> None:
     assert nodes.iloc[1, 2:].isna().all()
     assert edge_table.columns.tolist() == ["graph", "source", "target"]
     assert to_tables(dataset, graph=None)[0].columns.tolist() == ["id", *SCHEMA.names]
+    assert to_tables(LABELLED, y="label")[0].columns.tolist() == ["graph", "id", "a", "label"]
     assert_same(from_tables(*to_tables(dataset, graph=None), SCHEMA), dataset)
 
 
-def test_refusals_of_the_way_back() -> None:
-    dataset = from_tables(TWO, edges(("p", "q")), graph="g", directed=True)
-    with pytest.raises(InputError, match="graph 'one': the edge 'p' → 'q' has no opposite edge; pass directed=True"):
-        to_tables(dataset)
-    with pytest.raises(InputError, match="directed must be True, False or the name of a column, got 1"):
-        to_tables(dataset, directed=1)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="graph=None leaves out the graph's column, but there are 2 graphs"):
-        to_tables(dataset, graph=None, directed=True)
-    with pytest.raises(InputError, match="two columns would be called 'a'; choose another name"):
-        to_tables(dataset, id="a", directed=True)
-    with pytest.raises(InputError, match="two columns of edges have the same name"):
-        to_tables(dataset, source="target", directed=True)
-    with pytest.raises(InputError, match="two graphs are called 'one'; rename with"):
-        to_tables(dataset[[0, 0]], directed=True)
-    with pytest.raises(InputError, match="two vertices of graph 'two' are called 'r'; rename with"):
-        to_tables(replace(dataset, vertex_names=np.array(["r", "q", "r", "r"], dtype=object)), directed=True)
-    typed = from_tables(NODES, edges(("p", "q"), k=["x"]), edge_type="k")
-    with pytest.raises(InputError, match="edge_types names 0 types, but the dataset has codes up to 0"):
-        to_tables(typed, edge_types=[])
-    labelled = from_tables(NODES.assign(b=1.5), None, y="b")
-    with pytest.raises(InputError, match="y must name the 1 column of targets, got 3"):
-        to_tables(labelled, y=3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="two columns would be called 'a'"):
-        to_tables(labelled, y="a")
-    assert to_tables(labelled, y="label")[0].columns.tolist() == ["graph", "id", "a", "label"]
+ONE_WAY = from_tables(TWO, edges(("p", "q")), graph="g", directed=True)
+CALLED_R = replace(ONE_WAY, vertex_names=np.array(["r", "q", "r", "r"], dtype=object))
+LABELLED = from_tables(NODES.assign(b=1.5), None, y="b")
+TYPED = from_tables(NODES, edges(("p", "q"), k=["x"]), edge_type="k")
+TWO_GRAPHS = from_tables(TWO, None, graph="g")
+OF_GRAPHS = from_tables(TWO, None, graph="g", targets=pd.Series(["x", "y"], index=["one", "two"], name="label"))
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        refused("graph 'one': the edge 'p' → 'q' has no opposite edge; pass directed=True", to_tables, ONE_WAY),
+        refused("directed must be True, False or the name of a column, got 1", to_tables, ONE_WAY, directed=1),
+        refused("graph=None .* there are 2 graphs", to_tables, ONE_WAY, graph=None, directed=True),
+        refused("two columns would be called 'a'", to_tables, ONE_WAY, id="a", directed=True),
+        refused("two columns of edges have the same name", to_tables, ONE_WAY, source="target", directed=True),
+        refused("two graphs are called 'one'", to_tables, ONE_WAY[[0, 0]], directed=True),
+        refused("two vertices of graph 'two' are called 'r'", to_tables, CALLED_R, directed=True),
+        refused("edge_types names 0 types, but the dataset has codes up to 0", to_tables, TYPED, edge_types=[]),
+        refused("y must name the 1 column of targets, got 3", to_tables, LABELLED, y=3),
+        refused("two columns would be called 'a'", to_tables, LABELLED, y="a"),
+        refused(r"'r': there are 4 vertices, .*\[3\]", vertex_table, TWO_GRAPHS, {"r": torch.zeros(3)}),
+        refused(r"'r': there are 4 vertices, .*\[4, 1, 1\]", vertex_table, TWO_GRAPHS, {"r": torch.zeros(4, 1, 1)}),
+        refused("'r': there are 2 graphs, but 1 arrays", vertex_table, TWO_GRAPHS, {"r": [torch.zeros(4)]}),
+        refused(r"'r', graph 1: .*\[2\], got \[3\]", vertex_table, TWO_GRAPHS, {"r": [np.ones(2), np.ones(3)]}),
+        refused(r"\[2, 2\], got \[2, 3\]", vertex_table, TWO_GRAPHS, {"r": [np.ones((2, 2)), np.ones((2, 3))]}),
+        refused("two columns would be called 'id'", vertex_table, TWO_GRAPHS, {"id": torch.zeros(4)}),
+        refused(r"'r': there are 2 graphs, .*\[3\]", graph_table, TWO_GRAPHS, {"r": [1, 2, 3]}),
+        refused("two columns would be called 'graph'", graph_table, OF_GRAPHS, y="graph"),
+    ],
+)
+def test_refusals(call: Callable[[], object], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        call()
 
 
 def test_datasets_without_names_are_numbered() -> None:
@@ -126,30 +137,13 @@ def test_results_of_vertices() -> None:
     assert vertex_table(dataset[[1]], {"r": [torch.zeros(2)]})["id"].tolist() == ["q", "s"]
     # Names that repeat are no obstacle: nothing is read back.
     assert len(vertex_table(dataset[[1, 1]], {"r": torch.zeros(4)})) == 4
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({"r": torch.zeros(3)}, r"result 'r': there are 4 vertices, but it has shape \[3\]"),
-        ({"r": torch.zeros(4, 1, 1)}, r"result 'r': there are 4 vertices, but it has shape \[4, 1, 1\]"),
-        ({"r": [torch.zeros(4)]}, "result 'r': there are 2 graphs, but 1 arrays"),
-        ({"r": [torch.zeros(2), torch.zeros(3)]}, r"result 'r', graph 1: expected shape \[2\], got \[3\]"),
-        ({"r": [torch.zeros(2, 2), torch.zeros(2, 3)]}, r"result 'r', graph 1: expected shape \[2, 2\], got \[2, 3\]"),
-        ({"id": torch.zeros(4)}, "two columns would be called 'id'"),
-    ]
-    for results, message in refused:
-        with pytest.raises(InputError, match=message):
-            vertex_table(dataset, results)
 
 
 def test_results_of_graphs() -> None:
-    targets = pd.Series(["x", "y"], index=["one", "two"], name="label")
-    dataset = from_tables(TWO, None, graph="g", targets=targets)
-    table = graph_table(dataset, {"predicted": ["y", "y"], "p": torch.tensor([[0.25, 0.75], [0.5, 0.5]])}, y="truth")
+    table = graph_table(OF_GRAPHS, {"predicted": ["y", "y"], "p": torch.tensor([[0.25, 0.75], [0.5, 0.5]])}, y="truth")
     assert table.columns.tolist() == ["graph", "truth", "predicted", "p_0", "p_1"]
     assert table["truth"].tolist() == ["x", "y"]
     assert table["p_1"].tolist() == [0.75, 0.5]
-    with pytest.raises(InputError, match=r"result 'r': there are 2 graphs, but it has shape \[3\]"):
-        graph_table(dataset, {"r": [1, 2, 3]})
-    with pytest.raises(InputError, match="two columns would be called 'graph'"):
-        graph_table(dataset, y="graph")
 
 
 def test_large_tables() -> None:

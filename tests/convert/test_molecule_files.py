@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from small_tables import graph_names_of, targets_of, values_of
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.convert.molecules import from_sdf, from_smiles
 from gspn.errors import InputError
-from gspn.graphs.dataset import GraphDataset
 
 Chem = pytest.importorskip("rdkit.Chem")
 ALANINE = "N[C@@H](C)C(=O)O"
-
-
-def values_of(dataset: GraphDataset, graph: int = 0) -> dict[str, list[Any]]:
-    return dataset.schema.decode(dataset[graph].x.numpy())
 
 
 def test_sources_in_memory() -> None:
@@ -31,8 +27,7 @@ def test_sources_in_memory() -> None:
     dataset = from_smiles(table, y="active", names="id")
     assert dataset.target == Binary("active")
     np.testing.assert_array_equal(dataset.y, [1, np.nan])
-    assert dataset.graph_names is not None
-    assert dataset.graph_names.tolist() == ["7", "8"]
+    assert graph_names_of(dataset) == ["7", "8"]
     with pytest.raises(InputError, match="the table: no column 'SMILES'; there are smiles, id, active"):
         from_smiles(table, smiles="SMILES")
 
@@ -41,9 +36,7 @@ def test_a_file_of_smiles(tmp_path: Path) -> None:
     path = tmp_path / "some.smi"
     path.write_text("SMILES name\nCCO ethanol\n\nCC(\tbroken\n  N\nF[C@H](Cl)O |$a;b;c;d$| a chiral one\r\n", "utf-8")
     dataset = from_smiles(path)
-    assert dataset.graph_names is not None
-    assert dataset.graph_names.dtype.kind == "U"
-    assert dataset.graph_names.tolist() == ["ethanol", "", "a chiral one"]
+    assert graph_names_of(dataset) == ["ethanol", "", "a chiral one"]
     assert dataset.num_vertices_per_graph().tolist() == [3, 1, 4]
     with pytest.raises(InputError, match=r"^some\.smi, line 4: 'CC\(': syntax error"):
         from_smiles(str(path), on_error="raise")
@@ -51,8 +44,7 @@ def test_a_file_of_smiles(tmp_path: Path) -> None:
         packed.write("CCO\nCC\n")
     unnamed = from_smiles(tmp_path / "packed.txt.gz", y=[1, 2], target=Count("n"))
     assert unnamed.graph_names is None
-    assert unnamed.y is not None
-    assert unnamed.y.tolist() == [1, 2]
+    assert targets_of(unnamed) == [1, 2]
 
 
 CSV = (
@@ -68,8 +60,7 @@ def test_a_table_of_smiles(tmp_path: Path) -> None:
     assert dataset.target == kinds
     nan = np.nan
     np.testing.assert_array_equal(dataset.y, [[1, nan, -0.5, 0], [nan, 0, 1e-3, nan], [0, 1, 7, 0]])
-    assert dataset.graph_names is not None
-    assert dataset.graph_names.tolist() == ["1", "3", "4"]
+    assert graph_names_of(dataset) == ["1", "3", "4"]
     single = from_smiles(path, y="grade", target=Categorical("quality", ["C", "B", "A"]))
     np.testing.assert_array_equal(single.y, [2, nan, 2])
     assert from_smiles(path).graph_names is None
@@ -80,44 +71,30 @@ def test_a_table_of_smiles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "message"),
+    ("name", "content", "arguments", "named"),
     [
-        (CSV, {"smiles": "SMILES"}, r"no column 'SMILES'; there are id, smiles"),
-        (CSV, {"y": "mood"}, r"no column 'mood'; there are id, smiles"),
-        ("smiles,smiles\nC,C\n", {}, r"more than one column 'smiles'"),
-        ("smiles,a\nC,1\nCC\n", {}, r"some\.csv, line 3: 1 cells, but the heading has 2"),
-        (
-            "smiles,a\nC,1.5\nCC,x\n",
-            {"y": "a"},
-            r"some\.csv, line 3, column 'a': 'x' is not a number, but other cells are",
-        ),
-        (
-            "smiles,a\nC,1.5\nCC,x\n",
-            {"y": "a", "target": Continuous("a")},
-            r"some\.csv, line 3, attribute 'a': 'x' is no",
-        ),
-        ("smiles,a\n", {}, r"no molecules"),
-        ("", {}, r"no column 'smiles'"),
+        ("some.csv", CSV, {"smiles": "SMILES"}, r"no column 'SMILES'; there are id, smiles"),
+        ("some.csv", CSV, {"y": "mood"}, r"no column 'mood'; there are id, smiles"),
+        ("some.csv", "smiles,smiles\nC,C\n", {}, r"more than one column 'smiles'"),
+        ("some.csv", "smiles,a\nC,1\nCC\n", {}, r"line 3: 1 cells, but the heading has 2"),
+        ("some.csv", "smiles,a\nC,1.5\nCC,x\n", {"y": "a"}, r"line 3, column 'a': 'x' is not a number"),
+        ("some.csv", "smiles,a\nC,1.5\nCC,x\n", {"y": "a", "target": Continuous("a")}, r"line 3, attribute 'a': 'x'"),
+        ("some.csv", "smiles,a\n", {}, r"no molecules"),
+        ("some.csv", "", {}, r"no column 'smiles'"),
+        ("absent.smi", None, {}, "cannot be read: .*No such file"),
+        ("some.xlsx", "", {}, r"the suffix '\.xlsx' is not known"),
+        ("cut.csv.gz", gzip.compress(b"smiles\n" + b"CCO\n" * 1000)[:40], {}, "cannot be read"),
+        ("latin.smi", b"CC \xe9thane\n", {}, "cannot be read: .*utf-8"),
     ],
 )
-def test_tables_that_do_not_fit(tmp_path: Path, text: str, arguments: dict[str, Any], message: str) -> None:
-    (tmp_path / "some.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=message):
-        from_smiles(tmp_path / "some.csv", **arguments)
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.smi cannot be read: .*No such file"):
-        from_smiles(tmp_path / "absent.smi")
-    (tmp_path / "some.xlsx").write_bytes(b"")
-    with pytest.raises(InputError, match=r"the suffix '\.xlsx' is not known"):
-        from_smiles(tmp_path / "some.xlsx")
-    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"smiles\n" + b"CCO\n" * 1000)[:40])
-    with pytest.raises(InputError, match=r"cut\.csv\.gz cannot be read"):
-        from_smiles(tmp_path / "cut.csv.gz")
-    (tmp_path / "latin.smi").write_bytes(b"CC \xe9thane\n")
-    with pytest.raises(InputError, match=r"latin\.smi cannot be read: .*utf-8"):
-        from_smiles(tmp_path / "latin.smi")
+def test_refusals(
+    tmp_path: Path, name: str, content: str | bytes | None, arguments: dict[str, Any], named: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(InputError, match=named) as error:
+        from_smiles(tmp_path / name, **arguments)
+    assert name in str(error.value) or named == "no molecules"
 
 
 def write_sdf(path: Path, *, hydrogens: bool = False) -> None:
@@ -142,8 +119,7 @@ def test_an_sd_file(tmp_path: Path) -> None:
     path = tmp_path / "some.sdf"
     write_sdf(path)
     dataset = from_sdf(path, y="active")
-    assert dataset.graph_names is not None
-    assert dataset.graph_names.tolist() == ["ethanol", "", "alanine"]
+    assert graph_names_of(dataset) == ["ethanol", "", "alanine"]
     np.testing.assert_array_equal(dataset.y, [1, np.nan, 0])
     assert dataset.target == Binary("active")
     smiles = from_smiles(["OCC", "[Na+].[Cl-]", ALANINE])
@@ -151,8 +127,7 @@ def test_an_sd_file(tmp_path: Path) -> None:
     assert values_of(dataset, 2)["chirality"] == values_of(smiles, 2)["chirality"]
     assert values_of(dataset, 2)["element"] == values_of(smiles, 2)["element"]
     noted = from_sdf(path, names="note")
-    assert noted.graph_names is not None
-    assert noted.graph_names.tolist() == ["two\nlines"] * 3
+    assert graph_names_of(noted) == ["two\nlines"] * 3
     with pytest.raises(InputError, match=r"some\.sdf \(SD properties\): no column 'mood'; there are note, active"):
         from_sdf(path, y="mood")
     with gzip.open(tmp_path / "packed.sdf.gz", "wb") as packed:

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusals import refused
+from small_tables import graph_names_of, targets_of, values_of
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.convert.molecules import (
@@ -81,10 +84,6 @@ def molecule_of(smiles: str) -> Any:
         molecule = Chem.MolFromSmiles(smiles)
     assert molecule is not None, smiles
     return molecule
-
-
-def values_of(dataset: GraphDataset, graph: int = 0) -> dict[str, list[Any]]:
-    return dataset.schema.decode(dataset[graph].x.numpy())
 
 
 def code_or_last(categories: list[Any], value: Any) -> int:
@@ -234,12 +233,6 @@ def test_features_by_name_keep_their_order() -> None:
     assert from_smiles(["CO"], features=iter(["degree"])).schema == Schema([Count("degree")])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("features", ["all", [], ["element", "element"], ["mood"], [3], 3])
-def test_unknown_features_are_refused(features: Any) -> None:
-    with pytest.raises(InputError, match=r"feature"):
-        from_smiles(["C"], features=features)
-
-
 def test_charges_that_cannot_be_computed_are_missing() -> None:
     values = values_of(from_smiles(["C[Hg]C"]))
     assert values["partial_charge"] == [None, None, None]
@@ -269,10 +262,8 @@ def test_bad_smiles_are_left_out_and_reported(
     with caplog.at_level(logging.WARNING):
         dataset = from_smiles(BAD, y=[0.5, 1, 2, 3, 4, 5, None], target=Continuous("y"), names=list("abcdefg"))
     assert [graph.num_nodes for graph in dataset] == [3, 1, 1]
-    assert dataset.y is not None
     np.testing.assert_array_equal(dataset.y, [0.5, 2, np.nan])
-    assert dataset.graph_names is not None
-    assert dataset.graph_names.tolist() == ["a", "c", "g"]
+    assert graph_names_of(dataset) == ["a", "c", "g"]
     (record,) = caplog.records
     lines = record.getMessage().splitlines()
     assert lines[0] == "4 of 7 molecules cannot be read and are left out:"
@@ -300,33 +291,6 @@ def test_bad_smiles_can_be_fatal(processes: int) -> None:
         from_smiles(source, on_error="raise", processes=processes)
 
 
-def test_when_nothing_can_be_read() -> None:
-    with pytest.raises(InputError, match=r"none of the 2 molecules can be read:\n  row 0: 'X': "):
-        from_smiles(["X", ""])
-    nothing: list[Any] = [[], np.array([], dtype=str), pd.Series([], dtype=str)]
-    for empty in nothing:
-        with pytest.raises(InputError, match="no molecules"):
-            from_smiles(empty)
-
-
-def test_gaps_and_numbers_among_the_smiles() -> None:
-    with pytest.raises(InputError, match=r"^row 1: None: it is missing"):
-        from_smiles(["C", None], on_error="raise")
-    with pytest.raises(InputError, match=r"^row 0: 3: it is no text but int"):
-        from_smiles([3], on_error="raise")
-    with pytest.raises(InputError, match=r"^row 1: .*: it is missing"):
-        from_smiles(pd.Series(["C", pd.NA], dtype="string"), on_error="raise")
-
-
-@pytest.mark.parametrize(
-    ("smiles", "position"), [("CC CC", 2), (" CC\tethane", 3), ("CC |$a;b$| CC", 10), ("CC |CC", 2), ("CC \nCC", 2)]
-)
-def test_a_smiles_with_a_blank_is_not_cut(smiles: str, position: int) -> None:
-    for source in (["C", smiles], pd.DataFrame({"smiles": ["C", smiles]})):
-        with pytest.raises(InputError, match=rf"^row 1: .*: it has a blank at position {position}$"):
-            from_smiles(source, on_error="raise")
-
-
 def test_blanks_around_a_smiles_and_before_its_extension() -> None:
     dataset = from_smiles([" CC", "CC \n", "CC |$a;b$|", "CC  |$a b;c$| "], on_error="raise")
     assert dataset.num_vertices_per_graph().tolist() == [2, 2, 2, 2]
@@ -338,8 +302,6 @@ def test_valences_need_not_be_checked() -> None:
     kept = from_smiles(source, check_valence=False, on_error="raise")
     assert kept.num_vertices_per_graph().tolist() == [19, 19, 2]
     assert sum(values_of(kept, 1)["aromatic"]) == 12
-    with pytest.raises(InputError, match="kekulize"):
-        from_smiles(["c1cccc1"], check_valence=False, on_error="raise")
 
 
 def test_targets_of_all_forms() -> None:
@@ -364,31 +326,45 @@ def test_targets_of_all_forms() -> None:
     assert from_smiles(source).y is None
 
 
+def strictly(source: Any, **arguments: Any) -> GraphDataset:
+    return from_smiles(source, on_error="raise", **arguments)
+
+
+BLANKS = {"CC CC": 2, " CC\tethane": 3, "CC |$a;b$| CC": 10, "CC |CC": 2, "CC \nCC": 2}
+UNKNOWN_FEATURES = ["all", [], ["element", "element"], ["mood"], [3], 3]
+NO_SOURCES = ["CCO", "C" * 5000, b"C", {"C": 1}, {"C"}, 7, None]
+NOTHING: list[Any] = [[], np.array([], str), pd.Series([], dtype=str)]
+THREE = ["C", "CC", "CCC"]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "named"),
     [
-        ({"y": [1, 2]}, r"y \(y\) has 2 values, but there are 3 molecules"),
-        ({"y": "label"}, r"y='label' names a column, but the source has none"),
-        ({"names": "id"}, r"names='id' names a column, but the source has none"),
-        ({"names": ["a"]}, r"there are 1 names for 3 molecules"),
-        ({"target": Binary("y")}, r"there is no y"),
-        ({"y": [0, 1, 2], "target": Binary("y")}, r"row 2, attribute 'y': 2 is neither True nor False"),
-        ({"y": np.zeros((3, 2)), "target": Binary("y")}, r"y has 2 columns, but the target 1: y"),
-        ({"y": {"a": [0, 1, 1], "b": [0, 1, 1]}, "target": Binary("a")}, r"a schema with an attribute for each"),
-        ({"on_error": "ignore"}, r"on_error must be 'skip' or 'raise', got 'ignore'"),
-        ({"processes": 0}, r"processes must be None or a whole number from 1 on, got 0"),
-        ({"processes": True}, r"processes must be"),
+        *(refused("feature", from_smiles, ["C"], features=features) for features in UNKNOWN_FEATURES),
+        *(refused("list", from_smiles, source) for source in NO_SOURCES),
+        *(refused("no molecules", from_smiles, empty) for empty in NOTHING),
+        *(refused(f"^row 1: .* blank at position {at}$", strictly, ["C", smiles]) for smiles, at in BLANKS.items()),
+        refused("^row 1: .* blank at position 2$", strictly, pd.DataFrame({"smiles": ["C", "CC CC"]})),
+        refused("none of the 2 molecules can be read:\n  row 0: 'X': ", from_smiles, ["X", ""]),
+        refused("^row 1: None: it is missing", strictly, ["C", None]),
+        refused("^row 0: 3: it is no text but int", strictly, [3]),
+        refused("^row 1: .*: it is missing", strictly, pd.Series(["C", pd.NA], dtype="string")),
+        refused("kekulize", strictly, ["c1cccc1"], check_valence=False),
+        refused(r"y \(y\) has 2 values, but there are 3 molecules", from_smiles, THREE, y=[1, 2]),
+        refused("y='label' names a column, but the source has none", from_smiles, THREE, y="label"),
+        refused("names='id' names a column, but the source has none", from_smiles, THREE, names="id"),
+        refused("there are 1 names for 3 molecules", from_smiles, THREE, names=["a"]),
+        refused("there is no y", from_smiles, THREE, target=Binary("y")),
+        refused("row 2, attribute 'y': 2 is neither", from_smiles, THREE, y=[0, 1, 2], target=Binary("y")),
+        refused("y has 2 columns, .* 1: y", from_smiles, THREE, y=np.zeros((3, 2)), target=Binary("y")),
+        refused("a schema", from_smiles, THREE, y={"a": [0, 1, 1], "b": [0, 1, 1]}, target=Binary("a")),
+        refused("on_error must be 'skip' or 'raise', got 'ignore'", from_smiles, THREE, on_error="ignore"),
+        *(refused("processes must be None or a whole number", from_smiles, THREE, processes=no) for no in (0, True)),
     ],
 )
-def test_arguments_that_do_not_fit(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        from_smiles(["C", "CC", "CCC"], **arguments)
-
-
-@pytest.mark.parametrize("source", ["CCO", "C" * 5000, b"C", {"C": 1}, {"C"}, 7, None])
-def test_sources_that_are_none(source: Any) -> None:
-    with pytest.raises(InputError):
-        from_smiles(source)
+def test_refusals(call: Callable[[], object], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        call()
 
 
 def test_processes_do_not_matter() -> None:
@@ -431,10 +407,10 @@ def test_nothing_is_kept_for_each_graph() -> None:
 
 def test_without_rdkit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(MissingExtraError, match=r"gspn\[chem\]"):
-        from_smiles(["C"])
-    with pytest.raises(MissingExtraError, match=r"gspn\[chem\]"):
-        from_sdf(tmp_path / "some.sdf")
+    reads: list[tuple[Any, Any]] = [(from_smiles, ["C"]), (from_sdf, tmp_path / "some.sdf")]
+    for read, source in reads:
+        with pytest.raises(MissingExtraError, match=r"gspn\[chem\]"):
+            read(source)
 
 
 def test_a_worker_needs_no_torch() -> None:
@@ -449,8 +425,7 @@ def test_molhiv(data_root: Path) -> None:
     table = pd.read_csv(data_root / "molecules" / "ogbg-molhiv.csv.gz", nrows=400)
     dataset = from_smiles(table, features="ogb", y="HIV_active", target=Binary("HIV_active"), check_valence=False)
     assert len(dataset) == 400
-    assert dataset.y is not None
-    assert dataset.y.tolist() == table["HIV_active"].tolist()
+    assert targets_of(dataset) == table["HIV_active"].tolist()
     # A copper complex: ethyl, a carbon and an oxygen of the chelate ring, the metal (-3, of no listed hybridisation).
     copper = [[5, 0, 4, 5, 3, 0, 2, 0, 0], [5, 0, 4, 5, 2, 0, 2, 0, 0], [5, 0, 3, 5, 0, 0, 1, 0, 1]]
     copper += [[7, 0, 2, 6, 0, 0, 1, 0, 1], [28, 0, 4, 2, 0, 0, 5, 0, 1]]

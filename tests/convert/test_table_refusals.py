@@ -33,10 +33,7 @@ from gspn.errors import InputError
         ({"ignore": ["b"]}, "ignore names 'b', but there is no such column; known: "),
         ({"id": "a", "graph": "a"}, "column 'a' cannot be id and graph at once"),
         ({"source": "s", "target": "s"}, "column 's' cannot be source and target at once"),
-        (
-            {"nodes": pd.DataFrame([["p", 1, 2]], columns=["id", "a", "a"])},
-            "nodes: column 'a' occurs twice; rename one",
-        ),
+        ({"nodes": pd.DataFrame([["p", 1, 2]], columns=["id", "a", "a"])}, "column 'a' occurs twice"),
         ({"nodes": NODES.assign(id=["p", None, "r", "s"])}, r"nodes, row 1: the id \(column 'id'\) is missing"),
         (
             {"nodes": NODES.set_index(pd.Index(["p", "q", None, "s"])), "id": None, "ignore": "id"},
@@ -45,98 +42,50 @@ from gspn.errors import InputError
         ({"nodes": NODES.assign(id=["p", "q", "p", "q"])}, "nodes, row 2: the id 'p' occurs already in row 0"),
         ({"nodes": NODES.assign(id=[1, 2, 2.0, "2"])}, "nodes, row 2: the id 2.0 occurs already in row 1"),
         ({"nodes": NODES.assign(id=["p", ["q"], "r", "s"])}, r"nodes, row 1: \['q'\] cannot be an id"),
-        (
-            {"nodes": TWO.assign(id=["p", "q", "r", "r"]), "graph": "g"},
-            "nodes, row 3: the id 'r' of graph 'two' occurs already in row 2",
-        ),
+        ({"nodes": TWO.assign(id=["p", "q", "r", "r"]), "graph": "g"}, "row 3: the id 'r' of graph 'two' .*row 2"),
         ({"nodes": TWO.assign(g=[1, None, 2, 2]), "graph": "g"}, r"nodes, row 1: the graph \(column 'g'\) is missing"),
         ({"nodes": NODES.assign(a=["x", 1, 2, 3])}, "nodes, row 0, attribute 'a': 'x' is not a number"),
         ({"nodes": NODES.assign(a=[1, 2, np.inf, 3])}, "nodes, row 2, attribute 'a': the value is infinite"),
-        (
-            {"nodes": NODES.assign(b=1)},
-            r"nodes: column 'b' is not in the schema \(a\); pass ignore=\['b'\] to leave it",
-        ),
+        ({"nodes": NODES.assign(b=1)}, r"column 'b' is not in the schema \(a\); pass ignore=\['b'\]"),
         ({"nodes": NODES.drop(columns="a")}, "nodes: no column 'a', which the schema asks for; there are $"),
-        (
-            {"nodes": NODES[["id"]], "schema": None},
-            "nodes: the source has no attributes, so there is no schema to infer",
-        ),
-        (
-            {"nodes": NODES.assign(b=None), "schema": None, "keep": "b"},
-            "nodes: attribute 'b': every value is missing",
-        ),
-        (
-            {"nodes": NODES.assign(b=[1, [2], 3, 4]), "schema": None},
-            r"nodes, row 1, attribute 'b': \[2\] is no single value",
-        ),
+        ({"nodes": NODES[["id"]], "schema": None}, "nodes: the source has no attributes, .*schema"),
+        ({"nodes": NODES.assign(b=None), "schema": None, "keep": "b"}, "nodes: attribute 'b': every value is missing"),
+        ({"nodes": NODES.assign(b=[1, [2], 3, 4]), "schema": None}, r"nodes, row 1, attribute 'b': \[2\]"),
         ({"schema": "a"}, "schema must be a gspn.Schema, got str"),
         ({"overrides": {"a": "count"}}, "overrides change an inferred schema, but a schema is given"),
         ({"schema": None, "overrides": {"b": "count"}}, "nodes: override 'b' names no attribute"),
         ({"edges": edges(("p", "q"), ("p", "z"))}, "edges, row 1: target 'z' is no id of nodes$"),
         ({"edges": edges(("z", "q"), ("p", "q"))}, "edges, row 0: source 'z' is no id of nodes$"),
         ({"edges": edges(("p", "q"), (["p"], "q"))}, r"edges, row 1: source \['p'\] is no id of nodes$"),
-        (
-            {"nodes": NODES.assign(id=[1, 2, 3, 4]), "edges": edges(("1", "2"))},
-            r"edges, row 0: source '1' is no id of nodes \(there is 1, of type int, not str\)",
-        ),
+        ({"nodes": NODES.assign(id=[1, 2, 3, 4]), "edges": edges(("1", "2"))}, "row 0: source '1' .*type int, not str"),
         ({"edges": edges(("p", "q"), (None, "q"))}, r"edges, row 1: the source \(column 'source'\) is missing"),
         ({"edges": edges(("p", "q"), ("p", np.nan))}, r"edges, row 1: the target \(column 'target'\) is missing"),
-        (
-            {"edges": EDGES.assign(weight=1)},
-            r"edges: column 'weight' has no use, since edges have a type and no other at",
-        ),
+        ({"edges": EDGES.assign(weight=1)}, "edges: column 'weight' has no use"),
         (
             {"edges": edges(("p", "q"), ("r", "s"), ("q", "p"), ("p", "q"))},
             "edges, row 2 repeats the edge 'p'–'q' of row 0; pass parallel=True to keep both$",
         ),
-        (
-            {"edges": edges(("p", "q"), ("p", "q"))},
-            "edges, row 1 repeats the edge 'p'–'q' of row 0; pass parallel=True to keep both$",
-        ),
-        (
-            {"edges": edges(("p", "q"), ("q", "p"), ("p", "q")), "directed": True},
-            "edges, row 2 repeats the edge 'p'→'q' of row 0; pass parallel=True to keep both$",
-        ),
-        (
-            {"edges": edges(("p", "q"), ("q", "p"), d=[False, True]), "directed": "d"},
-            "edges, row 1 repeats the edge 'p'–'q' of row 0; pass parallel=True to keep both$",
-        ),
-        (
-            {"edges": edges(("p", "p"), ("p", "p"))},
-            "edges, row 1 repeats the edge 'p'–'p' of row 0; pass parallel=True",
-        ),
+        ({"edges": edges(("p", "q"), ("p", "q"))}, "row 1 .*'p'–'q' of row 0; pass parallel=True"),
+        ({"edges": edges(("p", "q"), ("q", "p"), ("p", "q")), "directed": True}, "row 2 .*'p'→'q' of row 0"),
+        ({"edges": edges(("p", "q"), ("q", "p"), d=[False, True]), "directed": "d"}, "row 1 .*'p'–'q' of row 0"),
+        ({"edges": edges(("p", "p"), ("p", "p"))}, "row 1 .*'p'–'p' of row 0; pass parallel=True"),
         ({"directed": None}, "directed must be True, False or the name of a column, got None"),
-        (
-            {"edges": EDGES.assign(d=[True, None]), "directed": "d"},
-            r"edges, row 1: the direction \(column 'd'\) is missing",
-        ),
-        (
-            {"edges": EDGES.assign(d=[True, "yes"]), "directed": "d"},
-            "edges, row 1, attribute 'd': 'yes' is neither True nor False",
-        ),
-        (
-            {"edges": EDGES.assign(k=["x", None]), "edge_type": "k"},
-            r"edges, row 1: the edge type \(column 'k'\) is missing",
-        ),
+        ({"edges": EDGES.assign(d=[True, None]), "directed": "d"}, r"row 1: the direction \(column 'd'\) is missing"),
+        ({"edges": EDGES.assign(d=[True, "yes"]), "directed": "d"}, "row 1, attribute 'd': 'yes'"),
+        ({"edges": EDGES.assign(k=["x", None]), "edge_type": "k"}, r"row 1: the edge type \(column 'k'\) is missing"),
         (
             {"edges": EDGES.assign(k=["x", "y"]), "edge_type": "k", "edge_types": ["x"]},
             "edges, row 1, attribute 'k': 'y' is none of the categories x",
         ),
         ({"edge_types": ["x"]}, "edge_types is given, but no column: pass edge_type with its name"),
         ({"y": "a", "targets": pd.Series([1])}, "y names vertex targets and targets gives graph targets"),
-        (
-            {"targets": pd.Series([1])},
-            "targets has one row per graph, so graph must name the column that tells graphs ap",
-        ),
+        ({"targets": pd.Series([1])}, "targets has one row per graph, so graph must name the column"),
         ({"target_attribute": Binary("t")}, "target_attribute is given, but there are no targets: pass y or targets"),
         (
             {"nodes": NODES.assign(t=[0, 1, 2, 1]), "y": "t", "target_attribute": Binary("t")},
             r"nodes, row 2, attribute 't': 2 is neither True nor False \(1 nor 0\)",
         ),
-        (
-            {"nodes": NODES.assign(t=None), "y": "t"},
-            "targets of nodes: attribute 't': every value is missing, so its kind cannot be inferred",
-        ),
+        ({"nodes": NODES.assign(t=None), "y": "t"}, "targets of nodes: attribute 't': every value is missing"),
         (
             {"nodes": NODES.assign(t=1, u=2), "y": ["t", "u"], "target_attribute": Binary("t")},
             r"targets of nodes: there are 2 targets \(t, u\), so a schema with an attribute for each is needed",
@@ -151,10 +100,7 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"edges": edges(("p", "r"))},
-            "edges, row 0: the edge joins 'p' of graph 'one' and 'r' of graph 'two'; it must stay in one graph",
-        ),
+        ({"edges": edges(("p", "r"))}, "edges, row 0: .*'p' of graph 'one' and 'r' of graph 'two'"),
         ({"edges": edges(("p", "q"), g=["three"])}, "edges, row 0: graph 'three' has no vertex in nodes$"),
         ({"edges": edges(("p", "q"), g=[None])}, r"edges, row 0: the graph \(column 'g'\) is missing"),
         (
@@ -170,10 +116,7 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
             {"nodes": TWO.assign(g=[1, 1, 2, 2]), "targets": pd.Series([1], index=["1"])},
             r"targets, row 0: graph '1' has no vertex in nodes \(there is 1, of type int, not str\)",
         ),
-        (
-            {"targets": pd.Series([1, 2], index=["one", "one"])},
-            "targets, row 1: graph 'one' has targets already in row 0",
-        ),
+        ({"targets": pd.Series([1, 2], index=["one", "one"])}, "targets, row 1: graph 'one' .*row 0"),
         ({"targets": pd.Series([1, 2], index=["one", None])}, r"targets, row 1: the graph \(column 'g'\) is missing"),
         ({"targets": pd.DataFrame({"g": ["one"]})}, "targets has no column besides 'g', so there are no targets in it"),
         ({"targets": pd.DataFrame({"h": ["one"]})}, "targets has no column 'g'; there are h; pass graph="),

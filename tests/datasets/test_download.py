@@ -155,13 +155,6 @@ def test_a_file_of_another_length_under_the_same_tag(server: Any, place: Path) -
     assert place.read_bytes() == CONTENT[::-1] + b"more"
 
 
-def test_a_body_that_always_ends_early(server: Any, place: Path) -> None:
-    server.serve("/SET.zip", CONTENT, honours_range=False, cuts=[999_999] * 50)
-    with pytest.raises(InputError, match=r"/SET\.zip broke off 4 times"):
-        download(f"{server.url}/SET.zip", place, progress=False)
-    assert not place.exists()
-
-
 def test_a_body_of_unknown_length(server: Any, place: Path) -> None:
     server.serve("/SET.zip", CONTENT, tells_length=False)
     download(f"{server.url}/SET.zip", place, progress=False)
@@ -179,24 +172,28 @@ def test_a_wrong_checksum_leaves_nothing(server: Any, place: Path, resumed: bool
     assert leftovers(place) == []
 
 
-@pytest.mark.parametrize("status", [403, 404, 410])
-def test_a_refusal_is_final(server: Any, place: Path, status: int) -> None:
-    server.serve("/SET.zip", CONTENT, statuses=[status])
-    with pytest.raises(InputError, match=rf"/SET\.zip answers with HTTP status {status}"):
-        download(f"{server.url}/SET.zip", place, progress=False)
-    assert len(server.requests) == 1
-
-
 def test_a_busy_server_is_asked_again(server: Any, place: Path) -> None:
     server.serve("/SET.zip", CONTENT, statuses=[503, 429])
     download(f"{server.url}/SET.zip", place, progress=False)
     assert place.read_bytes() == CONTENT
 
 
-def test_a_server_that_stays_busy(server: Any, place: Path) -> None:
-    server.serve("/SET.zip", CONTENT, statuses=[503] * 50)
-    with pytest.raises(InputError, match="broke off 4 times, at last: HTTP status 503"):
+@pytest.mark.parametrize(
+    ("served", "named", "requests"),
+    [
+        ({"honours_range": False, "cuts": [999_999] * 50}, "broke off 4 times", 4),
+        ({"statuses": [503] * 50}, "broke off 4 times, at last: HTTP status 503", 4),
+        *(({"statuses": [status]}, f"answers with HTTP status {status}", 1) for status in (403, 404, 410)),  # final
+    ],
+)
+def test_a_server_that_gives_no_file(
+    server: Any, place: Path, served: dict[str, Any], named: str, requests: int
+) -> None:
+    server.serve("/SET.zip", CONTENT, **served)
+    with pytest.raises(InputError, match=rf"/SET\.zip {named}"):
         download(f"{server.url}/SET.zip", place, progress=False)
+    assert len(server.requests) == requests
+    assert not place.exists()
 
 
 def test_no_server(place: Path) -> None:

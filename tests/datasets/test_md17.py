@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,17 +97,6 @@ def test_the_first_frames(place: Path, root: Path, limit: int) -> None:
     assert dataset.digest() == whole[: len(dataset)].digest()
 
 
-@pytest.mark.parametrize("limit", [0, -1, 1.5, "all", True])
-def test_a_limit_is_a_positive_number(place: Path, root: Path, limit: Any) -> None:
-    with pytest.raises(InputError, match="limit must be a positive number of graphs, or None"):
-        load("ethanol", root=root, limit=limit)
-
-
-def test_attributes_are_checked(root: Path) -> None:
-    with pytest.raises(InputError, match="attributes must be one of 'element', 'continuous', 'both', got 'forces'"):
-        load("ethanol", root=root, attributes="forces")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -135,31 +126,45 @@ def test_pickled_arrays_are_not_read(place: Path, root: Path) -> None:
     assert not place.with_name("sprung").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04" + bytes(100)])
-def test_a_file_that_is_no_npz(place: Path, root: Path, content: bytes) -> None:
-    place.write_bytes(content)
-    with pytest.raises(InputError, match=r"ethanol\.npz"):
-        load("ethanol", root=root, progress=False)
-
-
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.95])
-def test_a_truncated_file(place: Path, root: Path, kept: float) -> None:
-    np.savez_compressed(place, **frames())
-    content = place.read_bytes()
-    place.write_bytes(content[: int(kept * len(content))])
-    with pytest.raises(InputError, match=r"ethanol\.npz"):
-        load("ethanol", root=root, progress=False)
-
-
-def test_an_array_itself_saved_as_npz(place: Path, root: Path) -> None:
-    with place.open("wb") as file:
-        np.save(file, np.zeros(3))
-    with pytest.raises(InputError, match=r"ethanol\.npz"):
-        load("ethanol", root=root, progress=False)
-
-
 def test_a_file_is_downloaded(server: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(md17, "SITE", server.url)
     np.savez(place, **frames())
     server.serve("/md17_salicylic.npz", place.read_bytes())
     assert len(load("salicylic_acid", progress=False)) == 30
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        *(
+            ({"limit": limit}, "limit must be a positive number of graphs, or None")
+            for limit in (0, -1, 1.5, "all", True)
+        ),
+        ({"attributes": "forces"}, "attributes must be one of 'element', 'continuous', 'both', got 'forces'"),
+    ],
+)
+def test_options_are_checked(root: Path, options: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        load("ethanol", root=root, **options)
+
+
+def as_saved(save: Callable[..., None], *arrays: Any, **named: Any) -> bytes:
+    buffer = io.BytesIO()
+    save(buffer, *arrays, **named)
+    return buffer.getvalue()
+
+
+WHOLE = as_saved(np.savez_compressed, **frames())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"no zip", b"PK\x03\x04" + bytes(100), as_saved(np.save, np.zeros(3))),
+        *(WHOLE[: int(kept * len(WHOLE))] for kept in (0.1, 0.5, 0.95)),
+    ],
+)
+def test_a_file_that_is_no_npz(place: Path, root: Path, content: bytes) -> None:
+    place.write_bytes(content)
+    with pytest.raises(InputError, match=r"ethanol\.npz"):
+        load("ethanol", root=root, progress=False)

@@ -136,15 +136,16 @@ def test_what_is_wrong_is_named(read: Callable[..., GraphDataset], text: str, me
         read(text)
 
 
-def test_bytes_that_are_no_text(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (gzip.compress(b"A,smiles\n1,\xff\xfe\n"), r"tox21\.csv\.gz, line .*codec can't decode"),
+        (gzip.compress(TABLE.encode())[:-9], r"tox21\.csv\.gz cannot be read"),
+    ],
+    ids=["no text", "truncated"],
+)
+def test_damaged_files_are_named(root: Path, content: bytes, named: str) -> None:
     (root / "molecules").mkdir()
-    (root / "molecules" / "tox21.csv.gz").write_bytes(gzip.compress(b"A,smiles\n1,\xff\xfe\n"))
-    with pytest.raises(InputError, match=r"tox21\.csv\.gz, line .*codec can't decode"):
-        load("Tox21", root=root, progress=False)
-
-
-def test_a_truncated_file(root: Path) -> None:
-    (root / "molecules").mkdir()
-    (root / "molecules" / "tox21.csv.gz").write_bytes(gzip.compress(TABLE.encode())[:-9])
-    with pytest.raises(InputError, match=r"tox21\.csv\.gz cannot be read"):
+    (root / "molecules" / "tox21.csv.gz").write_bytes(content)
+    with pytest.raises(InputError, match=named):
         load("Tox21", root=root, progress=False)

@@ -132,10 +132,7 @@ def test_the_first_molecules(read: Callable[..., GraphDataset], limit: int) -> N
         ({"raw__num_node_list": "3\n1\n3\n"}, r"raw/node-feat\.csv\.gz has 6 lines, but the lists of sizes ask for 7"),
         ({"raw__num_node_list": "3\n1\n1\n"}, r"raw/node-feat\.csv\.gz has 6 lines, but the lists of sizes ask for 5"),
         ({"raw__num_node_list": ""}, r"raw/num-node-list\.csv\.gz is empty"),
-        (
-            {"raw__edge": "0,1\n1,2\n0,2\n"},
-            r"raw/edge\.csv\.gz, line 3: bond \(0, 2\) is of molecule 2, which has 2 at",
-        ),
+        ({"raw__edge": "0,1\n1,2\n0,2\n"}, r"edge\.csv\.gz, line 3: bond \(0, 2\) is of molecule 2, which has 2 at"),
         ({"raw__edge": "0,1\n1,3\n0,1\n"}, r"raw/edge\.csv\.gz, line 2: column 2 must be from 0 to 2, found 3"),
         ({"raw__edge": "0,1\n1,-1\n0,1\n"}, r"raw/edge\.csv\.gz, line 2: column 2 must be from 0 to 2, found -1"),
         ({"raw__edge": "0,1\n1,x\n0,1\n"}, r"raw/edge\.csv\.gz, line 2: expected 2 cells, each an integer"),
@@ -148,10 +145,7 @@ def test_the_first_molecules(read: Callable[..., GraphDataset], limit: int) -> N
         ),
         ({"raw__node_feat": FILES["raw/node-feat"].replace("7,0,2,5,1,0,2,0,0", "119,0,2,5,1,0,2,0,0")}, r"found 119"),
         ({"raw__graph_label": "0,1,1\n,,\n"}, r"raw/graph-label\.csv\.gz has 2 lines, but num-node-list has 3"),
-        (
-            {"raw__graph_label": "0,1,1\n,2,\n,,\n"},
-            r"raw/graph-label\.csv\.gz, line 2: expected 0, 1 or nothing, found 2",
-        ),
+        ({"raw__graph_label": "0,1,1\n,2,\n,,\n"}, r"graph-label\.csv\.gz, line 2: expected 0, 1 .*found 2"),
         ({"mapping__mol": "smiles,mol_id\nC,1\n"}, r"mapping/mol\.csv\.gz has 1 lines after its header, but"),
         ({"split__scaffold__test": "3\n"}, r"split/scaffold/test\.csv\.gz, line 1: there is no molecule 3"),
         ({"split__scaffold__test": "0\n"}, r"some molecule occurs twice in split/scaffold"),

@@ -24,35 +24,37 @@ def test_the_promised_names() -> None:
     assert gspn.datasets.__all__ == ["load", "names"]
 
 
+CLOSE = {
+    **{"NCI": "NCI1", "nci1": "NCI1", "Reddit-Binary": "REDDIT-BINARY", "molhiv": "ogbg-molhiv", "tox21": "Tox21"},
+    **{"salicylic acid": "salicylic_acid", "benzen": "benzene", "esol": "ESOL"},
+}
+PATHS = ["../data/tu/TINY", "/etc/passwd", "tu/TINY", "..", ".", "", "TINY/../TINY", "a\\b"]
+OPTIONS = {
+    **{"NCI1": "degree", "benzene": "attributes, limit"},
+    **{"MUV": "features, duplicates, limit", "ogbg-molpcba": "limit"},
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "close"),
+    ("name", "options", "named"),
     [
-        *(("NCI", "NCI1"), ("nci1", "NCI1"), ("Reddit-Binary", "REDDIT-BINARY"), ("molhiv", "ogbg-molhiv")),
-        *(("salicylic acid", "salicylic_acid"), ("benzen", "benzene"), ("tox21", "Tox21"), ("esol", "ESOL")),
+        *((name, {}, f"there is no dataset {name!r}; close names: .*{close}") for name, close in CLOSE.items()),
+        *((name, {}, "there is no dataset") for name in PATHS),
+        *((name, {}, "a dataset is called by its name") for name in (None, 3, b"NCI1", ["NCI1"])),
+        *((name, {"colour": "red"}, f"{name} has no option 'colour'.*: {known}$") for name, known in OPTIONS.items()),
     ],
 )
-def test_an_unknown_name_is_answered_with_close_ones(name: str, close: str) -> None:
-    with pytest.raises(InputError, match=f"there is no dataset {name!r}; close names: .*{close}"):
-        load(name)
+def test_refusals(tu_archive: Callable[..., Path], root: Path, name: Any, options: dict[str, Any], named: str) -> None:
+    """Before any work, and without following a path."""
+    tu_archive()
+    with pytest.raises(InputError, match=named):
+        load(name, root=root, **options)
 
 
 def test_a_name_like_no_other(root: Path) -> None:
     with pytest.raises(InputError, match=r"known names: molecules, benzene") as caught:
         load("§§§", root=root)
     assert f"if NAME.zip is in {root / 'tu'} or " in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["../data/tu/TINY", "/etc/passwd", "tu/TINY", "..", ".", "", "TINY/../TINY", "a\\b"])
-def test_a_name_is_no_path(tu_archive: Callable[..., Path], root: Path, name: str) -> None:
-    tu_archive()
-    with pytest.raises(InputError, match="there is no dataset"):
-        load(name, root=root)
-
-
-@pytest.mark.parametrize("name", [None, 3, b"NCI1", ["NCI1"]])
-def test_a_name_is_text(name: Any) -> None:
-    with pytest.raises(InputError, match="a dataset is called by its name"):
-        load(name)
 
 
 def test_an_archive_of_ones_own(tu_archive: Callable[..., Path], root: Path) -> None:
@@ -68,18 +70,6 @@ def test_the_data_folder_can_be_named_by_the_environment(
     tu_archive()
     monkeypatch.setenv("GSPN_DATA_ROOT", str(root))
     assert len(load("TINY", progress=False)) == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "known"),
-    [
-        *(("NCI1", "degree"), ("benzene", "attributes, limit")),
-        *(("MUV", "features, duplicates, limit"), ("ogbg-molpcba", "limit")),
-    ],
-)
-def test_an_unknown_option_is_refused_before_any_work(name: str, known: str) -> None:
-    with pytest.raises(InputError, match=f"{name} has no option 'colour'; its options: {known}$"):
-        load(name, colour="red")
 
 
 def test_the_built_in_molecules_need_no_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,46 +69,6 @@ def test_empty_cells_are_missing(table: tuple[list[list[float | None]], bytes]) 
     np.testing.assert_array_equal(read_floats(io.BytesIO(text), "t", empty=True), np.array(wanted))
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        *(
-            "1",
-            "1, 2, 3",
-            "1, ",
-            ", 2",
-            "1 2",
-            "1; 2",
-            "1, x",
-            "1, 2.0",
-            "1, 1e3",
-            "1, - 2",
-            "1-, 2",
-            "1, --2",
-            "1, 2-3",
-        ),
-        *("", "  ", "1, 2,", "1,, 2", "1, 9999999999999999999", "1, 2 # note", "1, ²", "1 1, 2", "1\x0c, 2", "+1, 2"),
-        *("\x00", "1 2,", ", 1 2", "1, 2, 3\n4"),
-    ],
-)
-@pytest.mark.parametrize("before", [0, 3, 500])
-def test_a_line_that_is_no_row_of_integers_is_named(bad: str, before: int) -> None:
-    text = "10, 20\n" * before + bad + "\n" + "7, 8\n" * 300
-    columns = 2
-    with pytest.raises(InputError, match=rf"^some file, line {before + 1}: expected 2 cells, each an integer,"):
-        in_blocks(1000, lambda: read_integers(io.BytesIO(text.encode()), "some file", columns=columns))
-
-
-@pytest.mark.parametrize(
-    "bad", ["1", "1,2,3", "1,2,3\n4", "1,", "x,1", "1 2,3", "1,2_0", "1.5.2,1", "1,1e", "1-2,3", "0x10,1"]
-)
-@pytest.mark.parametrize("before", [0, 3, 500])
-def test_a_line_that_is_no_row_of_numbers_is_named(bad: str, before: int) -> None:
-    text = "1.5,20\n" * before + bad + "\n" + "7,8\n" * 300
-    with pytest.raises(InputError, match=rf"^some file, line {before + 1}: expected 2 cells, each a number,"):
-        in_blocks(1000, lambda: read_floats(io.BytesIO(text.encode()), "some file", columns=2))
-
-
 def test_numbers_in_other_clothes_are_read_closely() -> None:
     text = b" 1.5 ,\t2\n+3, 4e-1 \n.5, 6.\n"
     np.testing.assert_array_equal(read_floats(io.BytesIO(text), "t"), [[1.5, 2], [3, 0.4], [0.5, 6]])
@@ -118,3 +78,25 @@ def test_numbers_in_other_clothes_are_read_closely() -> None:
 def test_an_empty_file_has_no_rows(text: bytes) -> None:
     assert read_integers(io.BytesIO(text), "t", columns=2).shape == (0, 2)
     assert read_floats(io.BytesIO(text), "t", columns=3).shape == (0, 3)
+
+
+NO_INTEGERS = [
+    *("1", "1, 2, 3", "1, ", ", 2", "1 2", "1; 2", "1, x", "1, 2.0", "1, 1e3", "1, - 2", "1-, 2", "1, --2", "1, 2-3"),
+    *("", "  ", "1, 2,", "1,, 2", "1, 9999999999999999999", "1, 2 # note", "1, ²", "1 1, 2", "1\x0c, 2", "+1, 2"),
+    *("\x00", "1 2,", ", 1 2", "1, 2, 3\n4"),
+]
+NO_NUMBERS = ["1", "1,2,3", "1,2,3\n4", "1,", "x,1", "1 2,3", "1,2_0", "1.5.2,1", "1,1e", "1-2,3", "0x10,1"]
+
+
+@pytest.mark.parametrize(
+    ("read", "kind", "bad"),
+    [
+        *((read_integers, "an integer", bad) for bad in NO_INTEGERS),
+        *((read_floats, "a number", bad) for bad in NO_NUMBERS),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 3, 500])
+def test_a_line_that_is_no_row_of_numbers_is_named(read: Any, kind: str, bad: str, before: int) -> None:
+    text = "10, 20\n" * before + bad + "\n" + "7, 8\n" * 300
+    with pytest.raises(InputError, match=rf"^some file, line {before + 1}: expected 2 cells, each {kind},"):
+        in_blocks(1000, lambda: read(io.BytesIO(text.encode()), "some file", columns=2))

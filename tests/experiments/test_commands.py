@@ -10,11 +10,14 @@ import pytest
 import typer
 from small_experiments import TIME, Here
 
+from gspn import datasets
 from gspn.benchmarks import step
 from gspn.cli.experiment import run_experiment, show_report
+from gspn.datasets.raw_files import without_downloads
+from gspn.errors import InputError
 from gspn.experiments.records import Records
 from gspn.experiments.running import Outcome
-from gspn.experiments.runs import Piece
+from gspn.experiments.runs import Piece, digest
 
 GRID = """
 title = "Gaps in pieces"
@@ -89,18 +92,29 @@ def test_records_of_other_models_make_no_column(grid: str, tmp_path: Path, capsy
 def test_results_of_data_that_are_not_here_cost_no_report(
     grid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Records of a column whose dataset is on another machine, and a run that fails: both are said."""
+    """Records of a column whose dataset is on another machine: what they have recorded of it is enough."""
     results = tmp_path / "results"
     run_experiment("toy", grid, data=["second"], results=results, quiet=True)
-    (path, *_) = results.glob("records/*/*.json")
-    record = json.loads(path.read_text())
-    record["key"], record["run"]["data"] = "00absent", {**record["run"]["data"], "name": "ABSENT", "graphs": None}
-    Records(results).put(record)
+    for path in list(results.glob("records/*/*.json")):
+        record = json.loads(path.read_text())
+        record["run"]["data"] |= {"name": "ABSENT", "graphs": None, "digest": "that of another machine"}
+        record["key"] = digest(record["run"])
+        Records(results).put(record)
     capsys.readouterr()
     run_experiment("toy", grid, data=["first"], results=results, quiet=True, as_json=True)
-    assert shown(capsys.readouterr().out)[1] == ["first", "second"]
-    assert "leaves out absent" in caplog.text
-    assert "ABSENT" in caplog.text
+    _, columns, rows = shown(capsys.readouterr().out)
+    assert columns == ["first", "second", "absent"]
+    assert rows == {"Gaussian": columns, "GMM": columns}
+    assert not caplog.records
+    # Without a record nothing is known of data that are not here, and nothing is downloaded.
+    with pytest.raises(InputError, match="ABSENT"):
+        show_report("toy", grid, data=["absent"], results=tmp_path / "others", as_json=True)
+
+
+def test_nothing_is_downloaded_for_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gspn.datasets.raw_files.download", lambda *_, **__: pytest.fail("a download"))
+    with without_downloads(), pytest.raises(InputError, match="nothing is downloaded for this"):
+        datasets.load("ESOL", root=tmp_path, cache=tmp_path, progress=False)
 
 
 def test_failures_are_said_once_and_before_the_report(

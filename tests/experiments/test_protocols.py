@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_experiments import FILL, PREDICT, TIME
+from small_experiments import FILL, PREDICT, TIME, with_other_test_labels
 from torch import Tensor
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
@@ -203,15 +203,6 @@ def selection(grid: Grid, folder: Path) -> dict[tuple[str, Any, int], Any]:
 
 
 Change = Callable[[GraphDataset], GraphDataset]
-
-
-def with_other_test_labels(dataset: GraphDataset) -> GraphDataset:
-    """The labels of the first fold's test graphs turned round."""
-    assert dataset.y is not None
-    y = dataset.y[dataset.positions].double().clone()
-    test = dataset.splits[0].test
-    y[test] = 1 - y[test]
-    return dataset.with_targets(y, "graph")
 
 
 def with_other_hidden_values(dataset: GraphDataset) -> GraphDataset:

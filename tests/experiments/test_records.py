@@ -51,14 +51,6 @@ def test_one_look_at_the_folder_finds_what_others_wrote(tmp_path: Path) -> None:
     assert find("abcd") is None
 
 
-def test_a_forgotten_record_is_gone(tmp_path: Path) -> None:
-    records = Records(tmp_path)
-    records.put(RECORD)
-    assert records.get("abcd") == RECORD
-    records.forget("abcd")
-    assert records.get("abcd") is None
-
-
 # Compacted.
 
 QUESTIONS = ("fill", "time", "fill")
@@ -159,11 +151,19 @@ def test_records_that_come_while_others_are_compacted_stay(tmp_path: Path) -> No
     assert [record["key"] for record in Records(tmp_path).all()] == written
 
 
-def test_a_damaged_line_is_named(three: Path) -> None:
-    Records(three).compact()
-    with (three / "records" / "fill.jsonl").open("a") as file:
-        file.write("<<<<<<<\n")
-    with pytest.raises(GSPNError, match=r"line 3 of .*fill\.jsonl is damaged"):
+@pytest.mark.parametrize(
+    ("compacted", "file", "content", "named"),
+    [
+        (True, "fill.jsonl", "<<<<<<<\n", r"line 3 of .*fill\.jsonl is damaged"),
+        (False, "0b/0bcd.json", '{"key": ', r"0bcd\.json is damaged"),
+    ],
+)
+def test_what_is_damaged_is_named(three: Path, compacted: bool, file: str, content: str, named: str) -> None:
+    if compacted:
+        Records(three).compact()
+    with (three / "records" / file).open("a") as written:
+        written.write(content)
+    with pytest.raises(GSPNError, match=named):
         Records(three).get("0bcd")
 
 
@@ -171,13 +171,6 @@ def test_no_number_that_is_none_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         Records(tmp_path).put({"key": "abcd", "score": float("nan")})
     assert Records(tmp_path).get("abcd") is None
-
-
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
-    Records(tmp_path).put(RECORD)
-    (tmp_path / "records" / "ab" / "abcd.json").write_text('{"key": ')
-    with pytest.raises(GSPNError, match=r"abcd\.json is damaged"):
-        Records(tmp_path).get("abcd")
 
 
 def test_work_is_claimed_once_and_freed_by_death(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from small_findings import HOSTILE, NAN, SQUARE, findings, table
 from gspn.errors import InputError
 from gspn.experiments.findings import Findings, Number, Picture, ResultTable, Row
 from gspn.experiments.formatting import caption, counted_otherwise, marks, write
-from gspn.experiments.page import page
-from gspn.experiments.report import figure_names, markdown, write_report
+from gspn.experiments.report import figure_names, markdown, page, write_report
 from gspn.pages import inline_svg
 
 FOLDS = tuple(range(12))

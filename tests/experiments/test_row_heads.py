@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_experiments import with_other_test_labels
 
 from gspn.errors import GSPNError
 from gspn.experiments import sources
@@ -15,7 +16,6 @@ from gspn.experiments.protocols import contests
 from gspn.experiments.records import Record
 from gspn.experiments.runs import ASSESSMENT, pieces_of
 from gspn.experiments.work import perform
-from gspn.graphs import GraphDataset
 
 ROWS = """
 title = "Toy classes"
@@ -78,14 +78,7 @@ def test_selection_does_not_see_test_labels(toy: Path, tmp_path: Path, monkeypat
 
     before, load = scores(tmp_path / "before"), sources.Source.load
 
-    def turned(source: Any) -> GraphDataset:
-        dataset = load(source)
-        assert dataset.y is not None
-        y = dataset.y[dataset.positions].double().clone()
-        y[dataset.splits[0].test] = 1 - y[dataset.splits[0].test]
-        return dataset.with_targets(y, "graph")
-
-    monkeypatch.setattr(sources.Source, "load", turned)
+    monkeypatch.setattr(sources.Source, "load", lambda source: with_other_test_labels(load(source)))
     assert scores(tmp_path / "after") == before
 
 

@@ -18,7 +18,6 @@ from small_experiments import FILL, Here
 
 from gspn.errors import GSPNError, InputError
 from gspn.experiments import circumstances, systems
-from gspn.experiments.curves import curve_of
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.local import LocalRunner
 from gspn.experiments.on_ray import RayRunner, largest_memory
@@ -26,6 +25,7 @@ from gspn.experiments.protocols import ModelSelection, contests
 from gspn.experiments.records import Records
 from gspn.experiments.running import Outcome, State, forget_failed, run
 from gspn.experiments.runs import Piece
+from gspn.experiments.systems import curve_of
 from gspn.experiments.work import attempt, perform
 from gspn.training import Checkpoint
 

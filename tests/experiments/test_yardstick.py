@@ -19,7 +19,7 @@ import gspn
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
 from gspn.cli.experiment import run_experiment, show_report
 from gspn.errors import InputError, MissingExtraError
-from gspn.experiments import imputing
+from gspn.experiments import filling
 from gspn.experiments.grids import parse_grid
 from gspn.experiments.protocols import contests
 from gspn.experiments.records import Records
@@ -169,10 +169,10 @@ def test_alone_are_those_that_receive_nothing_observed() -> None:
     x = np.array([[0.0], [np.nan], [1.0], [2.0]])
     edges = np.array([[1, 0, 0], [0, 1, 2]])  # 0 receives from a gap, 1 and 2 from 0, 3 from none
     dataset = sets._one_graph(Schema([Continuous("a")]), x, edges)
-    alone = imputing._alone(dataset)
+    alone = filling._alone(dataset)
     assert alone is not None
     assert alone.tolist() == [True, False, False, True]
-    assert imputing._alone(methods._of_rows(dataset)) is None
+    assert filling._alone(methods._of_rows(dataset)) is None
 
 
 def test_without_edges_answers_are_those_of_the_rows() -> None:

@@ -119,6 +119,23 @@ def test_the_degree_as_a_further_attribute(model: GSPN) -> None:
         ).fit(GRAPHS, progress=False)
 
 
+def test_kinds_of_columns_weigh_the_same(model: GSPN) -> None:
+    graphs, extra = draw_graphs(30, seed=0), np.random.default_rng(0).standard_normal((30, 2))
+    features = GraphFeatures(model, attributes=True, subtrees=1)
+    features.fit(graphs, extra=extra, progress=False)
+    names = features.get_feature_names_out().tolist()
+    balanced, attributes, own = features.views()
+    pairs = np.array(["pairs_" in name for name in names])
+    subtrees = np.array([name.startswith("subtree_") for name in names])
+    assert [names[place] for place in np.flatnonzero(own)] == ["extra0", "extra1"]
+    assert names[int(np.flatnonzero(attributes)[0])] in ("log_vertices", "log_edges")
+    assert not (attributes.astype(bool) & (pairs | subtrees)).any()
+    for kind in (pairs, subtrees, attributes > 0, own > 0):
+        assert np.square(balanced[kind]).sum() == pytest.approx(100)
+    assert GraphFeatures(None, subtrees=1).fit(pack(graphs, EVERY_KIND)).views() != []
+    assert GraphFeatures(None, attributes=True).fit(pack(graphs, EVERY_KIND)).views() == []
+
+
 def test_manners_of_scikit_learn(model: GSPN) -> None:
     features = GraphFeatures(model).set_output(transform="pandas")
     table = features.fit_transform(GRAPHS, progress=False)

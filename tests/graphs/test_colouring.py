@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from gspn import Continuous, Schema, pack
 from gspn.graphs.batch import Batch
-from gspn.graphs.colouring import independent_groups
+from gspn.graphs.walks import independent_groups
 
 SCHEMA = Schema([Continuous("x")])
 
@@ -54,6 +54,6 @@ def test_how_many_groups() -> None:
 
 
 def test_too_many_pairs_are_one_vertex_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gspn.graphs.colouring._MOST_PAIRS", 3)
+    monkeypatch.setattr("gspn.graphs.walks._MOST_PAIRS", 3)
     path = (4, [(0, 1), (1, 2), (2, 3)])
     assert [group.tolist() for group in independent_groups(batch_of(path), torch.arange(4), 2)] == [[0], [1], [2], [3]]

@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 from gspn import Continuous, GraphDataset, Schema, pack
 from gspn.errors import InputError
-from gspn.graphs.missing import column_mask, gamma_mask, patch_mask, uniform_mask, with_missing
+from gspn.graphs.missing import column_mask, gamma_mask, uniform_mask, with_missing
 
 SIZE = 12
 SCHEMA = Schema([Continuous(f"x{i}") for i in range(6)])
@@ -61,27 +61,9 @@ def test_uniform_and_column_masks_keep_their_shares(dataset: GraphDataset) -> No
     assert not uniform_mask(dataset, 0.0).any()
 
 
-def test_patches_hide_whole_vertices_in_groups(dataset: GraphDataset) -> None:
-    mask = patch_mask(dataset, 0.25, seed=2)
-    assert (mask.all(1) == mask.any(1)).all()
-    hidden = mask[:, 0].view(-1, SIZE)
-    assert (hidden.sum(1) == 3).all()
-
-    def lonely(marks: Tensor) -> int:
-        """Hidden vertices both of whose neighbours on the ring are visible."""
-        return int((marks & ~marks.roll(1, 1) & ~marks.roll(-1, 1)).sum())
-
-    scattered = torch.zeros(SIZE, dtype=torch.bool)
-    scattered[[0, 4, 8]] = True
-    assert lonely(scattered[None]) == 3
-    # Three of twelve drawn at random leave a given one alone with probability (9·8)/(11·10); in patches, hardly ever.
-    assert lonely(hidden) < 0.2 * hidden.sum()
-
-
 DRAWS: list[Callable[[GraphDataset, int], Tensor]] = [
     gamma_mask,
     lambda dataset, seed: uniform_mask(dataset, 0.3, seed),
-    lambda dataset, seed: patch_mask(dataset, 0.3, seed),
 ]
 
 

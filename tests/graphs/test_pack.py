@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_graphs import EVERY_KIND, draw_graphs
-from torch import Tensor
 from torch_geometric.data import Batch as PyGBatch
 from torch_geometric.data import Data
 
@@ -344,26 +343,23 @@ def test_the_digest_notices(g: int, what: str) -> None:
     assert pack(graphs, EVERY_KIND).digest() != before
 
 
-def test_the_digest_notices_where_one_graph_ends_and_the_next_begins() -> None:
-    schema = Schema([Continuous("mass")])
-    sizes = [[2, 2], [1, 3], [4], [4, 0], [0, 4]]
-    digests = {pack([Data(x=x) for x in torch.zeros(4, 1).split(parts)], schema).digest() for parts in sizes}
-    assert len(digests) == len(sizes)
+X, Y = torch.zeros(4, 1), torch.tensor([3.0, 4.0, 5.0, 6.0])
+ALIKE: dict[str, list[list[Data]]] = {
+    "where one graph ends and the next begins": [
+        [Data(x=x) for x in X.split(sizes)] for sizes in ([2, 2], [1, 3], [4], [4, 0], [0, 4])
+    ],
+    "who receives": [
+        [Data(x=X, edge_index=torch.tensor([source, target]))]
+        for source, target in (([0, 1], [1, 1]), ([0, 1], [1, 2]), ([0, 1], [2, 2]), ([1, 0], [1, 1]))
+    ],
+    "what a target belongs to": [[Data(x=X, y=y)] for y in (Y[None], Y, Y[:, None], None)],
+}
 
 
-def test_the_digest_notices_who_receives() -> None:
-    schema, x = Schema([Continuous("mass")]), torch.zeros(3, 1)
-    edges = [[[0, 1], [1, 1]], [[0, 1], [1, 2]], [[0, 1], [2, 2]], [[1, 0], [1, 1]]]
-    digests = {pack(Data(x=x, edge_index=torch.tensor(index)), schema).digest() for index in edges}
-    assert len(digests) == len(edges)
-
-
-def test_the_digest_notices_what_a_target_belongs_to() -> None:
-    """The same numbers as two targets of a graph, as targets of its two vertices, or without meaning."""
-    schema, x, y = Schema([Continuous("mass")]), torch.zeros(2, 1), torch.tensor([3.0, 4.0])
-    shapes: list[Tensor | None] = [y[None], y, y[:, None], None]
-    digests = {pack(Data(x=x, y=target), schema).digest() for target in shapes}
-    assert len(digests) == len(shapes)
+@pytest.mark.parametrize("what", ALIKE)
+def test_the_digest_notices_what_equal_numbers_mean(what: str) -> None:
+    digests = {pack(graphs, Schema([Continuous("mass")])).digest() for graphs in ALIKE[what]}
+    assert len(digests) == len(ALIKE[what])
 
 
 def test_the_digest_does_not_depend_on_the_dtype_of_equal_numbers() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gspn.graphs.receivers import arrange, first_outside, order_by_receiver
+from gspn.graphs.assembly import arrange, first_outside, order_by_receiver
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

@@ -63,6 +63,17 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert again.graph_names.tolist() == dataset.graph_names.tolist()
 
 
+def test_types_of_edges_may_be_small_numbers(tmp_path: Path) -> None:
+    """As those of molecules are: what was prepared would otherwise be prepared anew each time."""
+    dataset = make_dataset()
+    assert dataset.edge_type is not None
+    write_dataset(replace(dataset, edge_type=dataset.edge_type.to(torch.int8)), tmp_path / "set")
+    again = read_dataset(tmp_path / "set").edge_type
+    assert again is not None
+    assert again.dtype == torch.int8
+    assert torch.equal(again.long(), dataset.edge_type.long())
+
+
 def test_arrays_are_mapped_and_never_written_back(tmp_path: Path) -> None:
     write_dataset(make_dataset(), tmp_path / "set")
     again = read_dataset(tmp_path / "set")

@@ -216,13 +216,8 @@ def test_digest_tells_graphs_apart(tmp_path: Path) -> None:
 
 
 def test_amounts_of_memory() -> None:
-    assert [parse_memory(amount) for amount in (7, "512 MiB", "2GB", "1.5 kib", "10")] == [
-        7,
-        2**29,
-        2 * 10**9,
-        1536,
-        10,
-    ]
+    amounts: dict[Any, int] = {7: 7, "512 MiB": 2**29, "2GB": 2 * 10**9, "1.5 kib": 1536, "10": 10}
+    assert {amount: parse_memory(amount) for amount in amounts} == amounts
     for wrong in (0, -1, True, 1.5, None, "", "MiB", "-1 MiB", "0 MiB", "1 parsec"):
         with pytest.raises(InputError, match="memory must be"):
             parse_memory(wrong)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from oracle_cases import CASES, GRAPHS, HIDDEN, SHORTCUTS, TEMPLATES, make_case
+from oracle_cases import CASES, GAPS, GRAPHS, HIDDEN, SHORTCUTS, TEMPLATES, make_case
 
 from gspn.hierarchy.roots import leave_one_out
 from gspn.testing import oracle
@@ -69,8 +69,9 @@ def test_cases_cover_every_axis() -> None:
         "missing": {0.0, 0.25, 0.6, 1.0},
         "hidden": set(HIDDEN),
         "shortcut": set(SHORTCUTS),
+        "gaps": set(GAPS),
     }
     for name, values in wanted.items():
         assert {a[name] for a in axes} == values
-    pairs = {(a["template"], a["hidden"]) for a in axes}
-    assert len(pairs) == len(TEMPLATES) * len(HIDDEN)
+    together = {(a["template"], a["hidden"], a["gaps"]) for a in axes}
+    assert len(together) == len(TEMPLATES) * len(HIDDEN) * len(GAPS)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from context_cases import COVARIANCES, Case, at_atoms, make_case
+from context_cases import COVARIANCES, TOLERANCE, Case, assert_close, assert_likelihoods_agree, at_atoms, make_case
 from numpy.typing import NDArray
 from oracle_cases import draw_values
 from regressing_models import line
@@ -20,15 +20,8 @@ from gspn.attributes import Continuous
 from gspn.circuits.distributions import MixtureDistribution
 from gspn.testing import oracle
 
-TOLERANCE = 1e-8
 GUARD = 0.01
 SEEDS = [seed for seed in range(24) if seed != 5]  # whose trees take the oracle half a minute
-
-
-def assert_close(case: Case, ours: torch.Tensor, theirs: object) -> None:
-    np.testing.assert_allclose(
-        ours.detach().numpy(), np.asarray(theirs), rtol=TOLERANCE, atol=TOLERANCE, err_msg=str(case.axes)
-    )
 
 
 def truth(case: Case, seed: int) -> NDArray[np.float64]:
@@ -45,18 +38,7 @@ def first_with_atoms(case: Case) -> int:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_agrees(seed: int) -> None:
     """Likelihoods with and without the vertex in its own tree, posteriors, masked entries."""
-    case = make_case(seed, atoms=True)
-    vertices = range(len(case.graph.x))
-    pseudo = [oracle.log_likelihood(case.theirs, case.graph, v) for v in vertices]
-    assert_close(case, case.model.log_likelihood(case.data), pseudo)
-    alone = [oracle.leave_one_out(case.theirs, case.graph, v) for v in vertices]
-    assert_close(case, case.model.log_likelihood(case.data, leave_one_out=True), alone)
-    posteriors = [oracle.posteriors(case.theirs, case.graph, v) for v in vertices]
-    assert_close(case, case.model.posteriors(case.data), posteriors)
-    entries = torch.from_numpy(np.random.default_rng(seed).random(case.graph.x.shape) < 0.4)
-    pairs = {(int(v), int(c)) for v, c in entries.nonzero()}
-    found = case.model(case.model.collate(case.data).hiding(entries)).log_hidden
-    assert_close(case, found, oracle.masked(case.theirs, case.graph, pairs))
+    assert_likelihoods_agree(make_case(seed, atoms=True), seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

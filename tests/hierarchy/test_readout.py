@@ -23,16 +23,26 @@ from oracle_cases import (
     draw_schema,
     draw_values,
     hand_made,
-    kind_of,
 )
 from small_distributions import as_table
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import template
+from supervised_cases import (
+    BINARY,
+    CATEGORICAL,
+    CONTINUOUS,
+    COUNT,
+    OVERDISPERSED,
+    TARGETS,
+    oracle_readout,
+    random_supervised,
+    targets_of,
+)
 from torch import Tensor
 from torch.func import functional_call
 from torch_geometric.data import Data
 
-from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
+from gspn import Binary, Categorical, Continuous, Schema, SupervisedGSPN
 from gspn.attributes import Attribute
 from gspn.circuits import Unit, random_circuit
 from gspn.hierarchy import Readout
@@ -41,40 +51,11 @@ from gspn.testing import oracle, oracle_model
 CASES = 96
 TOLERANCE = 1e-9
 
-CONTINUOUS, CATEGORICAL, BINARY = Continuous("energy"), Categorical("class", ["a", "b", "c"]), Binary("toxic")
-COUNT, OVERDISPERSED = Count("rings"), Count("hits", distribution="negative_binomial")
-TARGETS: dict[str, Attribute | Schema] = {
-    "continuous": CONTINUOUS,
-    "categorical": CATEGORICAL,
-    "binary": BINARY,
-    "count": COUNT,
-    "negative binomial": OVERDISPERSED,
-    "several": Schema([BINARY, CONTINUOUS, CATEGORICAL, COUNT, OVERDISPERSED]),
-}
 LEVELS_OF_TARGETS = ("graph", "vertex")
 POOLINGS = ("sum", "mean")
 
 over_poolings = pytest.mark.parametrize("pooling", POOLINGS)
 over_heads = pytest.mark.parametrize("head", ["circuit", "linear"])
-
-
-def random_supervised(schema: Schema, target: Attribute | Schema, seed: int = 0, **arguments: Any) -> SupervisedGSPN:
-    """A model in float64 that counts as fitted: raw parameters from the normal distribution, units 2.5 ± 3."""
-    small = {"num_layers": 3, "num_states": 3, "num_graph_states": 4}
-    model = SupervisedGSPN(schema, target, **small | arguments).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for p in model.parameters():
-            p.copy_(torch.randn(p.shape, generator=generator, dtype=p.dtype))
-    parameters = model.get_parameters()
-    for part in (parameters, parameters["readout"]):
-        if "units" in part:
-            part["units"] = {name: torch.tensor([2.5, 3.0]) for name in part["units"]}
-    return model.set_parameters(parameters)
-
-
-def targets_of(target: Attribute | Schema) -> Schema:
-    return target if isinstance(target, Schema) else Schema([target])
 
 
 # ---- Agreement with the oracle
@@ -142,15 +123,6 @@ def make_case(seed: int) -> Case:
     parameters = model.get_parameters()
     head = oracle_readout(model, parameters["readout"])
     return Case(axes, model, data, labels, oracle_model(model), head, graphs)
-
-
-def oracle_readout(model: SupervisedGSPN, parameters: dict[str, Any]) -> oracle.ReadoutParameters:
-    return oracle.ReadoutParameters(
-        kinds={t.name: kind_of(t) for t in targets_of(model.target)},
-        transitions=parameters["transitions"].numpy(),
-        leaves={t: {key: rows[0].numpy() for key, rows in by.items()} for t, by in parameters["leaves"].items()},
-        pooling=model.pooling,
-    )
 
 
 def expected_rows(case: Case, ask: Callable[[oracle.Graph, int | None, int], Any]) -> list[Any]:
@@ -251,51 +223,6 @@ def test_the_linear_heads_targets_are_independent_given_the_graph() -> None:
 
 
 # ---- Probabilities are probabilities
-
-
-def normalisation_model(target: Attribute | Schema, pooling: str, head: str = "circuit") -> SupervisedGSPN:
-    return random_supervised(EVERY_KIND, target, 5, pooling=pooling, head=head)
-
-
-def total(model: SupervisedGSPN, graphs: list[Data], values: Any) -> NDArray[np.float64]:
-    """[G] Σ over the values (rows of codes) of P(value | graph)."""
-    parts = [model.log_prob(graphs, torch.tensor([value] * len(graphs), dtype=torch.float64)) for value in values]
-    return torch.stack(parts).exp().sum(0).numpy()
-
-
-@over_poolings
-@over_heads
-def test_discrete_targets_sum_to_one(pooling: str, head: str) -> None:
-    graphs = draw_graphs(5, seed=1)
-    both = normalisation_model(Schema([CATEGORICAL, BINARY]), pooling, head)
-    np.testing.assert_allclose(total(both, graphs, itertools.product(range(3), range(2))), 1, rtol=0, atol=1e-12)
-    for target, codes in ((CATEGORICAL, range(3)), (BINARY, range(2))):
-        model = normalisation_model(target, pooling, head)
-        np.testing.assert_allclose(total(model, graphs, [[code] for code in codes]), 1, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(model.predict_proba(graphs).sum(1), 1, rtol=0, atol=1e-12)
-
-
-@over_poolings
-def test_counts_sum_to_one(pooling: str) -> None:
-    """Rates are exp of standard normal numbers, a few dozen at most: nothing is left beyond 2,000."""
-    data = draw_graphs(1, seed=1)[0]
-    for target in (COUNT, OVERDISPERSED):
-        model = normalisation_model(target, pooling)
-        log_prob = model.log_prob([data] * 2_000, range(2_000))
-        assert log_prob.exp().sum().item() == pytest.approx(1, abs=1e-10)
-
-
-@over_poolings
-def test_densities_integrate_to_one(pooling: str) -> None:
-    """Trapezia converge faster than any power of the step on sums of Gaussians, whose deviations are above 0.1 here."""
-    data = draw_graphs(1, seed=1)[0]
-    grid = np.linspace(-60, 65, 3_001)
-    density = normalisation_model(CONTINUOUS, pooling).log_prob([data] * len(grid), grid).exp().numpy()
-    assert np.trapezoid(density, grid) == pytest.approx(1, abs=1e-9)
-    both = normalisation_model(Schema([CONTINUOUS, BINARY]), pooling)
-    tables = [{"energy": grid, "toxic": np.full(len(grid), code)} for code in (0, 1)]
-    joint = [np.trapezoid(both.log_prob([data] * len(grid), table).exp().numpy(), grid) for table in tables]
-    assert sum(joint) == pytest.approx(1, abs=1e-9)
 
 
 @over_heads

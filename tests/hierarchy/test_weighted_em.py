@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from em_cases import ATOMS, COVARIANCES, SCHEMA, graph, with_atoms
+from seeded import generator
 from torch_geometric.data import Data
 
 import gspn
@@ -20,10 +21,6 @@ def fitted(data: Data, **settings: Any) -> gspn.GSPN:
     usual = {"num_layers": 2, "num_states": 3, "start": "em", "epochs": 0, "num_edge_types": 2}
     model = gspn.GSPN(SCHEMA, **{**usual, **settings}).double()
     return model.fit(data, progress=False, keep_scores=False)
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def batch_of(data: Data) -> Any:

@@ -38,6 +38,27 @@ def test_every_task_once(tasks: int, start: bool) -> None:
     assert counts.tolist() == [2.0] * tasks + [0.0] * (20 - tasks)
 
 
+@compiled
+def _fail_at(number: int, counts: Any, failing: int) -> None:
+    if number == failing:
+        raise ValueError("this task fails")
+    counts[number] += 1
+
+
+@compiled
+def _failing(start: int, tasks: int, counts: Any, failing: int) -> None:
+    side_by_side(_fail_at, start, tasks, (counts, failing))
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_a_failure_in_a_thread_is_an_error_after_all_others_are_done(start: bool) -> None:
+    """Otherwise numbers that were never computed would look like results."""
+    counts = np.zeros(5)
+    with pytest.raises(MemoryError, match="failed in a thread"):
+        _failing(team().start if start else 0, 5, counts, 3)
+    assert counts.tolist() == [1, 1, 1, 0, 1]
+
+
 def test_as_many_threads_as_the_work_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     at_hand = team()

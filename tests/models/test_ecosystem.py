@@ -251,22 +251,6 @@ def test_a_model_is_a_module_among_others(graphs: list[Data]) -> None:
     assert any(".leaves." in name for name in names)
 
 
-def test_public_answers_carry_no_gradients_and_leave_none(graphs: list[Data]) -> None:
-    model = small_model().fit(graphs, progress=False)
-    for p in model.parameters():
-        p.grad = None
-    for answer in (
-        *model.log_likelihood(graphs),
-        *model.log_likelihood(graphs, leave_one_out=True),
-        *model.posteriors(graphs),
-        *model.embed(graphs),
-        model.log_likelihood(graphs[0], vertices=[0]),
-    ):
-        assert not answer.requires_grad
-    assert all(p.grad is None and p.requires_grad for p in model.parameters())
-    assert model(model.collate(graphs)).log_likelihood.requires_grad
-
-
 def test_global_generators_are_neither_used_nor_moved(graphs: list[Data]) -> None:
     results = []
     for seed in (1, 2):

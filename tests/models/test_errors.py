@@ -13,41 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_graphs import EVERY_KIND, draw_graphs
+from small_graphs import EVERY_KIND, draw_graphs, spoil
+from small_models import small_model
 from torch_geometric.data import Batch as PyGBatch
 from torch_geometric.data import Data, HeteroData
 
 import gspn
-from gspn import GSPN, Categorical, Continuous, Schema
+from gspn import GSPN, Continuous, Schema
 
 CHARGE, ELEMENT, AROMATIC, HYDROGENS = range(4)
-
-
-@pytest.fixture(scope="module")
-def graphs() -> list[Data]:
-    return draw_graphs(6, seed=0, missing=0.1)
-
-
-@pytest.fixture(scope="module")
-def fitted(graphs: list[Data]) -> GSPN:
-    """Shared by the tests that only ask; those that train take a copy."""
-    return small_model().fit(graphs, progress=False)
-
-
-@pytest.fixture
-def own(fitted: GSPN) -> GSPN:
-    return copy.deepcopy(fitted)
-
-
-def small_model(**settings: Any) -> GSPN:
-    return GSPN(EVERY_KIND, **{"num_layers": 2, "num_states": 2, "epochs": 1} | settings)
-
-
-def spoil(graphs: list[Data], graph: int, vertex: int, column: int, value: float) -> list[Data]:
-    """The same graphs with one other entry."""
-    spoiled = [data.clone() for data in graphs]
-    spoiled[graph].x[vertex, column] = value
-    return spoiled
 
 
 def replaced(data: Data, **fields: Any) -> Data:
@@ -79,12 +53,6 @@ def assert_refused(model: GSPN, graphs: Any, message: str) -> None:
 
 
 # ---- Values
-
-
-def test_unknown_category_in_peoples_values() -> None:
-    schema = Schema([Continuous("charge"), Categorical("element", ["C", "N"])])
-    with pytest.raises(gspn.GSPNError, match=r"'element', row 2: 'Xx' is none of the categories C, N"):
-        schema.encode({"charge": [0.0, 1.0, 2.0], "element": ["C", None, "Xx"]})
 
 
 @pytest.mark.parametrize(
@@ -134,11 +102,6 @@ def test_a_value_just_within_a_million_deviations_has_a_finite_probability(fitte
     torch.testing.assert_close(posteriors.sum(-1), torch.ones(posteriors.shape[:-1]))
 
 
-def test_a_far_value_in_the_validation_set_is_named(own: GSPN, graphs: list[Data]) -> None:
-    with pytest.raises(gspn.GSPNError, match=r"graph 2, vertex 0, attribute 'charge': 1e\+12 is more than 1e\+06"):
-        own.fit(graphs, validation=spoil(graphs, 2, 0, CHARGE, 1e12), progress=False)
-
-
 @pytest.mark.parametrize("column", range(len(EVERY_KIND)))
 def test_an_attribute_without_any_value_cannot_be_learned(own: GSPN, graphs: list[Data], column: int) -> None:
     blind = [data.clone() for data in graphs]
@@ -173,10 +136,7 @@ def test_an_attribute_missing_in_the_whole_validation_set_is_no_error(own: GSPN,
         ({"x": torch.zeros(5, 5, dtype=torch.complex64)}, r"graph 1: x has dtype torch\.complex64"),
         ({"edge_index": torch.zeros(2, 3)}, r"graph 1: edge_index must hold integers, got torch\.float32"),
         ({"edge_index": torch.zeros(2, 3, dtype=torch.bool)}, r"graph 1: edge_index must hold integers"),
-        (
-            {"edge_index": torch.zeros(3, 2, dtype=torch.long)},
-            r"graph 1: edge_index must have shape \[2, E\].*\(3, 2\)",
-        ),
+        ({"edge_index": torch.zeros(3, 2, dtype=torch.long)}, r"graph 1: edge_index .*\[2, E\].*\(3, 2\)"),
         ({"edge_index": torch.zeros(4, dtype=torch.long)}, r"graph 1: edge_index must have shape \[2, E\]"),
         ({"edge_index": [[0], [1]]}, r"graph 1: edge_index must have shape \[2, E\], got list"),
         ({"edge_index": torch.tensor([[0, 1], [1, 4]])}, r"graph 1, edge 1: edge index \(1, 4\).* 4 vertices"),
@@ -216,14 +176,8 @@ def test_edge_types(edge_type: Any, message: str) -> None:
     for enter in (model.collate, lambda graphs: model.fit(graphs, progress=False)):
         with pytest.raises(gspn.GSPNError, match=message):
             enter([good[0], bad])
-
-
-def test_edge_types_that_are_absent_everywhere() -> None:
-    graphs = draw_graphs(3, seed=4)
-    with pytest.raises(gspn.GSPNError, match=r"graph 0 has no edge_type, but the model tells 3 edge types apart"):
-        small_model(num_edge_types=3).collate(graphs)
-    with pytest.raises(gspn.GSPNError, match=r"graph 0 has no edge_type"):
-        small_model(num_edge_types=3).fit(graphs, progress=False)
+        with pytest.raises(gspn.GSPNError, match="graph 0 has no edge_type, but the model tells 2 edge types apart"):
+            enter(draw_graphs(3, seed=4))
 
 
 def test_edge_types_in_a_view_are_named_by_their_place_in_the_view() -> None:
@@ -238,10 +192,7 @@ def test_edge_types_in_a_view_are_named_by_their_place_in_the_view() -> None:
 @pytest.mark.parametrize(
     ("ys", "message"),
     [
-        (
-            [torch.zeros(3), torch.zeros(4), torch.zeros(4)],
-            r"y must have one row per graph or one row per vertex.*graph 0 has 3",
-        ),
+        ([torch.zeros(3), torch.zeros(4), torch.zeros(4)], "y must have one row per .*graph 0 has 3"),
         ([torch.zeros(4), torch.zeros(4), torch.zeros(1)], r"graph 2 has 1 row"),
         ([torch.zeros(1), torch.zeros(1), torch.zeros(2)], r"graph 2 has 2 row"),
         ([torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(1, 3)], r"different numbers of targets"),
@@ -257,12 +208,21 @@ def test_targets(ys: list[Any], message: str) -> None:
 
 # ---- What is no graph at all
 
+NOTHING: list[Any] = [[], (), iter([])]
+GRAPH, HETERO = draw_graphs(1, seed=0)[0], HeteroData(atom={"x": torch.zeros(3, 5)})
+
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], r"list of graphs is empty"),
-        ((), r"list of graphs is empty"),
+        *((nothing, "list of graphs is empty") for nothing in NOTHING),
+        (gspn.pack(GRAPH, EVERY_KIND)[:0], "empty"),
+        (gspn.pack(Data(x=torch.zeros(3, 1)), Schema([Continuous("mass")])), r"schema differs(.|\n)*mass(.|\n)*charge"),
+        (HETERO, r"heterogeneous.*to_homogeneous"),
+        ([GRAPH, HETERO], r"graph 1 is heterogeneous.*to_homogeneous"),
+        (PyGBatch.from_data_list([HETERO, HETERO]), r"heterogeneous.*to_homogeneous"),
+        ([GRAPH, torch.zeros(3, 5)], "graph 1 must be a torch_geometric Data, got Tensor"),
+        ([GRAPH, GRAPH, "C"], "graph 2 must be a torch_geometric Data, got str"),
         ("graphs.pt", r"must be a Data, a sequence of Data or a GraphDataset, got str"),
         (None, r"must be a Data, a sequence of Data or a GraphDataset, got NoneType"),
         (7, r"must be a Data.* got int"),
@@ -277,34 +237,6 @@ def test_what_is_no_graph(fitted: GSPN, given: Any, message: str) -> None:
     for enter in entrances if given is not None else entrances[:-1]:  # None as a validation set means none
         with pytest.raises(gspn.GSPNError, match=message):
             enter(given)
-
-
-def test_an_iterator_without_graphs(fitted: GSPN) -> None:
-    for enter in every_entrance(fitted):
-        with pytest.raises(gspn.GSPNError, match=r"list of graphs is empty"):
-            enter(iter([]))
-
-
-def test_something_else_among_the_graphs(fitted: GSPN, graphs: list[Data]) -> None:
-    assert_refused(fitted, [graphs[0], graphs[1].x], r"graph 1 must be a torch_geometric Data, got Tensor")
-    assert_refused(fitted, [graphs[0], graphs[1], "C"], r"graph 2 must be a torch_geometric Data, got str")
-
-
-def test_an_empty_dataset_is_an_empty_list_of_graphs(fitted: GSPN, graphs: list[Data]) -> None:
-    assert_refused(fitted, gspn.pack(graphs, EVERY_KIND)[:0], r"empty")
-
-
-def test_a_dataset_of_another_schema(fitted: GSPN) -> None:
-    dataset = gspn.pack(Data(x=torch.zeros(3, 1)), Schema([Continuous("mass")]))
-    assert_refused(fitted, dataset, r"schema differs(.|\n)*mass(.|\n)*charge")
-
-
-def test_heterogeneous_graphs(fitted: GSPN, graphs: list[Data]) -> None:
-    hetero = HeteroData()
-    hetero["atom"].x = torch.zeros(3, 5)
-    assert_refused(fitted, hetero, r"heterogeneous.*to_homogeneous")
-    assert_refused(fitted, [graphs[0], hetero], r"graph 1 is heterogeneous.*to_homogeneous")
-    assert_refused(fitted, PyGBatch.from_data_list([hetero, hetero]), r"heterogeneous.*to_homogeneous")
 
 
 # ---- Questions

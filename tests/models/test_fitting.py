@@ -17,7 +17,7 @@ from gspn import GSPN, Binary, SupervisedGSPN
 from gspn.errors import CheckpointError, InputError, NotFittedError
 from gspn.hierarchy.objectives import objective_for
 from gspn.models import fitting as model_module
-from gspn.models.judging import Judge
+from gspn.models.fitting import Judge
 from gspn.training import Processes, mean_loss
 
 GRAPHS = draw_graphs(12, seed=0)

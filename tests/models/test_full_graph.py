@@ -12,7 +12,6 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn import GSPN, Categorical, Continuous, Schema
-from gspn.kernels.compiled import kernel
 from gspn.kernels.compiled.fast import fast
 
 VERTICES, DEGREE = 20_000, 5
@@ -52,7 +51,7 @@ def test_fit_on_one_graph_and_its_gradients(monkeypatch: pytest.MonkeyPatch) -> 
         calls.append(torch.get_num_threads())
         return fast(*given)
 
-    monkeypatch.setattr(kernel, "fast", counted)
+    monkeypatch.setattr("gspn.kernels.compiled.fast.fast", counted)
     monkeypatch.setenv("GSPN_KERNEL", "fast")
     model = GSPN(SCHEMA, num_layers=4, num_states=5, epochs=4, lr=0.1).double().fit(data, progress=False)
     losses = [record["train"] for record in model.history_]

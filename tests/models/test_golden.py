@@ -24,7 +24,7 @@ from gspn.errors import CheckpointError
 from gspn.training.checkpoint import FORMAT
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-MODELS = ("format-1", "supervised-circuit", "supervised-linear", "circuit-shortcut")
+MODELS = ("format-1", "supervised-circuit", "supervised-linear", "circuit-shortcut", "gaps")
 
 
 def golden_graph() -> Data:
@@ -82,6 +82,15 @@ def test_a_general_circuit_answers_the_same() -> None:
     agree(model.conditional(graph, "charge").mean, answers["charge"])
     agree(model.impute(graph).x, answers["imputed"])
     agree(model.get_parameters()["shortcut"], answers["shortcut"])
+
+
+def test_gaps_are_evidence_as_ever() -> None:
+    model, answers = gspn.load(GOLDEN / "gaps", gspn.GSPN), expected("gaps")
+    agree(model.impute(golden_graph()).x, answers["imputed"])
+    leaves = model.get_parameters()["leaves"]
+    assert set(leaves) == set(answers["gaps"])
+    for name, gaps in answers["gaps"].items():
+        agree(leaves[name]["gaps"], gaps)
 
 
 def test_a_head_predicts_the_same() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from comparison import same
 from small_graphs import EVERY_KIND as SCHEMA
 from small_graphs import draw_graphs
 
@@ -30,39 +31,32 @@ def test_a_grown_model_has_the_leaves_of_the_mixture_and_knows_nothing_of_edges(
     assert rows.std(-2).min() > 0, "states that all lead to the same prior would stay alike"
 
 
+def masked(**settings: Any) -> GSPN:
+    usual = {"num_layers": 2, "num_states": 2, "objective": "masked", "epochs": 4, "seed": 2}
+    return GSPN(SCHEMA, **{**usual, **settings})
+
+
 @pytest.mark.parametrize("shortcut", [None, "mean", "learned"])
 def test_half_of_the_epochs_are_the_mixtures(shortcut: str | None, tmp_path: Path) -> None:
     graphs = pack(draw_graphs(6, seed=1), SCHEMA)
-    settings: dict[str, Any] = {
-        "num_layers": 3,
-        "num_states": 2,
-        "objective": "masked",
-        "epochs": 5,
-        "shortcut": shortcut,
-        "seed": 2,
-    }
-    model = fit_grown(GSPN(SCHEMA, **settings), graphs, checkpoint=tmp_path / "run.safetensors", progress=False)
+    settings: dict[str, Any] = {"num_layers": 3, "epochs": 5, "shortcut": shortcut}
+    model = fit_grown(masked(**settings), graphs, checkpoint=tmp_path / "run.safetensors", progress=False)
     assert len(model.history_) == 3
     assert (model.num_layers, model.objective, model.shortcut) == (3, "masked", shortcut)
-    again = fit_grown(GSPN(SCHEMA, **settings), graphs, checkpoint=tmp_path / "run.safetensors", progress=False)
-    for one, other in zip(model.state_dict().values(), again.state_dict().values(), strict=True):
-        assert torch.equal(one, other), "a finished run is read from its checkpoints"
+    again = fit_grown(masked(**settings), graphs, checkpoint=tmp_path / "run.safetensors", progress=False)
+    assert same(model, again), "a finished run is read from its checkpoints"
 
 
-def test_what_a_model_knew_before_does_not_matter(tmp_path: Path) -> None:
+def test_what_a_model_knew_before_does_not_matter() -> None:
     graphs = pack(draw_graphs(6, seed=1), SCHEMA)
-    settings: dict[str, Any] = {"num_layers": 2, "num_states": 2, "objective": "masked", "epochs": 4, "seed": 2}
-    fresh = fit_grown(GSPN(SCHEMA, **settings), graphs, progress=False)
-    used = GSPN(SCHEMA, **settings).fit(draw_graphs(3, seed=5), progress=False)
-    for one, other in zip(
-        fresh.state_dict().values(), fit_grown(used, graphs, progress=False).state_dict().values(), strict=True
-    ):
-        assert torch.equal(one, other)
+    fresh = fit_grown(masked(), graphs, progress=False)
+    used = masked().fit(draw_graphs(3, seed=5), progress=False)
+    assert same(fresh, fit_grown(used, graphs, progress=False))
 
 
 def test_a_model_keeps_its_precision_and_a_folder_holds_both_checkpoints(tmp_path: Path) -> None:
     graphs = pack(draw_graphs(6, seed=1), SCHEMA)
-    model = GSPN(SCHEMA, num_layers=2, num_states=2, objective="masked", epochs=4).double()
+    model = masked().double()
     fit_grown(model, graphs, checkpoint=tmp_path, progress=False)
     assert model.hierarchy.raw_prior.dtype == torch.float64
     assert sorted(file.name for file in tmp_path.iterdir()) == ["checkpoint.safetensors", "mixture.safetensors"]

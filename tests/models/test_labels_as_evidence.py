@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import gspn
 from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
 from gspn.errors import InputError
 from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout
+from gspn.models import label_learning
 from gspn.targets import Target
 from gspn.testing import oracle, oracle_labels, oracle_model
 
@@ -28,6 +31,16 @@ SIZE, HITS = Continuous("size"), Count("hits")
 SEVERAL = Schema([KIND, WARM, SIZE, HITS])
 ATTRIBUTES = Schema([Continuous("u"), Categorical("e", ["x", "y", "z"]), Count("n"), Continuous("w")])
 EVIDENCE: dict[str, Any] = {"target_level": "vertex", "labels": "evidence", "num_layers": 1, "num_states": 2}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_work() -> Iterator[None]:
+    """Fewer held-out labels and finalists than usual; trees are for `test_label_trees.py`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(label_learning, "_JUDGES", 40)
+        patch.setattr(label_learning, "_FINALISTS", 3)
+        patch.setattr(label_learning, "_LEAST_OF_TREES", 1_000)
+        yield
 
 
 def draw_labels(rng: np.random.Generator, targets: Schema, n: int, missing: float) -> NDArray[np.float64]:
@@ -74,12 +87,15 @@ def as_graph(x: NDArray[Any], edges: list[tuple[int, int]], y: NDArray[Any] | No
 @pytest.mark.parametrize("targets", [Schema([KIND]), SEVERAL], ids=["one target", "several"])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_labels_depend_on_is_the_oracles(targets: Schema, kind: str, seed: int) -> None:
-    """Block by block, with gaps, hidden entries, unknown labels and every kind of graph."""
+    """Block by block, with gaps of either kind, hidden entries, unknown labels and every kind of graph.
+
+    Walks leave out what is hardly ever reached; how much, `tests/hierarchy/test_reach.py` tells.
+    """
     rng = np.random.default_rng(seed)
     n = 6
     edges = draw_edges(rng, kind, n)
     x, y = draw_values(rng, ATTRIBUTES, n, 0.3), draw_labels(rng, targets, n, 0.4)
-    model = random_model(rng, ATTRIBUTES, targets)
+    model = random_model(rng, ATTRIBUTES, targets, gaps=("ignorable", "informative")[seed % 2])
     hidden = rng.random(x.shape) < 0.2
     dataset = gspn.pack(as_graph(x, edges), ATTRIBUTES).with_targets(torch.from_numpy(y), "vertex")
     batch = dataset.batch(torch.arange(1)).hiding(torch.from_numpy(hidden))
@@ -103,8 +119,9 @@ def test_what_labels_depend_on_is_the_oracles(targets: Schema, kind: str, seed: 
         )
         for name, block in context.blocks.items():
             theirs = (np.array(raw[name]) - context.center.numpy()[block]) * context.scale.numpy()[block]
-            np.testing.assert_allclose(found[v, block], np.nan_to_num(theirs), rtol=1e-10, atol=1e-12, err_msg=name)
-        assert found[v, -1] == float(max(raw["known"]) > 0)
+            rtol, atol = (0.1, 0.05) if name == "reached" else (1e-10, 1e-12)
+            np.testing.assert_allclose(found[v, block], np.nan_to_num(theirs), rtol=rtol, atol=atol, err_msg=name)
+        assert found[v, -1] == float(bool(np.any(raw["known"]) or np.any(raw["reached"])))
 
 
 def by_hand(readout: LabelReadout, z: NDArray[np.float64], y: NDArray[np.float64]) -> float:
@@ -112,6 +129,8 @@ def by_hand(readout: LabelReadout, z: NDArray[np.float64], y: NDArray[np.float64
     total = []
     for m, regression in enumerate(readout):
         seen = z[regression.columns.numpy()] * float(regression.strength)
+        if regression.trees is not None:  # none has been grown
+            seen = np.zeros(regression.trees.width)
         if regression.hidden is not None:
             weight, bias = (p.detach().numpy() for p in (regression.hidden.weight, regression.hidden.bias))
             seen = np.concatenate([seen, np.maximum(weight @ seen + bias, 0.0)])
@@ -179,7 +198,7 @@ def test_the_own_label_changes_nothing_bit_for_bit(kind: str) -> None:
     assert reached > n
 
 
-def test_labels_reach_two_hops_and_no_further() -> None:
+def test_labels_reach_whoever_receives_from_them() -> None:
     rng = np.random.default_rng(5)
     n = 6
     x, y = draw_values(rng, ATTRIBUTES, n, 0.0), draw_labels(rng, Schema([KIND]), n, 0.0)
@@ -188,7 +207,7 @@ def test_labels_reach_two_hops_and_no_further() -> None:
     changed = y.copy()
     changed[0] = (y[0] + 1) % 3
     one, other = (model.predict_proba(as_graph(x, path, labels)) for labels in (y, changed))
-    assert [bool((one[v] != other[v]).any()) for v in range(n)] == [False, True, True, False, False, False]
+    assert [bool((one[v] != other[v]).any()) for v in range(n)] == [False, *[True] * (n - 1)]
 
 
 # ---- Learning
@@ -270,6 +289,21 @@ def test_new_graphs_without_labels_are_judged_so() -> None:
     other, _ = planted(9, 20)
     assert model.predict_proba(other).shape == (20, 3)
     assert len(model.predict([other, other])) == 2
+
+
+def test_fifty_words_that_say_nothing_do_not_drown_the_neighbours() -> None:
+    """A regression on labels alone is among those that are mixed."""
+    rng = np.random.default_rng(14)
+    n = 400
+    topic = rng.integers(3, size=n)
+    ends = rng.integers(n, size=(2, 5 * n))
+    ends = ends[:, (topic[ends[0]] == topic[ends[1]]) | (rng.random(5 * n) < 0.08)]
+    edges = torch.from_numpy(np.concatenate([ends, ends[::-1]], axis=1).copy())
+    words = Data(x=torch.from_numpy(rng.integers(2, size=(n, 50)).astype(float)), edge_index=edges)
+    known = np.where(rng.random(n) < 0.5, topic, np.nan)
+    model = SupervisedGSPN(Schema([Binary(f"word {i}") for i in range(50)]), KIND, **EVIDENCE, hidden=0)
+    predicted = model.fit(labelled(words, known), progress=False).predict_proba(labelled(words, known)).argmax(1)
+    assert (predicted == topic)[np.isnan(known)].mean() > 0.86
 
 
 def test_what_says_nothing_is_no_worse_than_frequencies_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -377,3 +411,34 @@ def test_classes_of_numbers_have_no_weights() -> None:
 def test_settings_of_models_without_it_are_saved_as_before(tmp_path: Path) -> None:
     SupervisedGSPN(ATTRIBUTES, KIND, num_layers=1, num_states=2).save(tmp_path)
     assert '"labels"' not in (tmp_path / "model.json").read_text()
+
+
+# ---- What labels are where nobody says
+
+
+def test_labels_of_vertices_are_evidence_unless_one_says_otherwise() -> None:
+    assert SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex").goal.kind == "labels"
+    assert SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex", labels="targets").goal.kind == "targets"
+    assert SupervisedGSPN(ATTRIBUTES, KIND).goal.kind == "targets"
+    model: Any = SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex")
+    assert model.get_params()["labels"] is None
+    assert model.set_params(labels="targets").goal.kind == "targets"
+
+
+@pytest.mark.parametrize("argument", [{"head": "linear"}, {"num_graph_states": 16}, {"pooling": "mean"}])
+def test_what_only_the_readout_has_is_not_ignored(argument: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"{next(iter(argument))}=.* is for labels='targets'"):
+        SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex", **argument)
+    SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex", labels="targets", **argument)
+
+
+@pytest.mark.parametrize("level", ["graph", "vertex"])
+@pytest.mark.parametrize("labels", [None, "targets"])
+def test_files_keep_what_labels_are(level: str, labels: str | None, tmp_path: Path) -> None:
+    """Older files say nothing of it, and mean targets."""
+    model: Any = SupervisedGSPN(ATTRIBUTES, KIND, num_layers=1, num_states=2, target_level=level, labels=labels)
+    model.save(tmp_path)
+    again = gspn.load(tmp_path, SupervisedGSPN)
+    assert again.goal.kind == model.goal.kind
+    saved = json.loads((tmp_path / "model.json").read_text())["settings"]
+    assert ("labels" in saved) == (level == "vertex" and labels is None)

@@ -1,24 +1,21 @@
-"""The numbers themselves: precision, long sums, vertices without evidence, gradients."""
+"""The numbers themselves: precision, long sums, vertices without evidence.
+
+Gradients are those of the reference, by autograd, and compared with it in `kernels/test_parity.py`.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_graphs import EVERY_KIND, draw_graph, draw_graphs
+from small_graphs import EVERY_KIND, draw_graphs
 from small_models import TEMPLATES, random_model, template
-from torch import Tensor
-from torch.func import functional_call
 from torch_geometric.data import Data
 
-from gspn import GSPN, Categorical, Continuous, Count, Schema
-from gspn.graphs import Batch
-from gspn.graphs.private_copies import with_private_copies
-from gspn.hierarchy import Evaluation
+from gspn import GSPN, Categorical, Continuous, Schema
 
 
 def draw_model(name: str, seed: int, **arguments: Any) -> GSPN:
@@ -182,73 +179,6 @@ def test_states_that_are_impossible() -> None:
     expected = torch.stack([probs[0], probs[3], torch.ones(())]).log().float()
     torch.testing.assert_close(evaluation.log_likelihood.detach(), expected, rtol=1e-5, atol=1e-6)
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
-
-
-# ---- Gradients
-
-
-MIXED = Schema([Continuous("charge"), Categorical("element", ["C", "N", "O"]), Count("hydrogens")])
-SETTINGS: list[dict[str, Any]] = [
-    {"shortcut": None, "num_edge_types": 1},
-    {"shortcut": "learned", "num_edge_types": 2},
-    {"shortcut": "mean", "num_edge_types": 2},
-]
-HIDDEN = ("nothing", "some entries", "each vertex from itself")
-
-
-def check_gradients(
-    model: GSPN, outputs: Callable[[Callable[[Batch], Evaluation]], Tensor], fast_mode: bool = False
-) -> None:
-    """Central differences against backward, for every parameter; `outputs` gets the forward pass."""
-    names = [name for name, _ in model.hierarchy.named_parameters()]
-
-    def evaluate(*values: Tensor) -> Tensor:
-        given = dict(zip(names, values, strict=True))
-        return outputs(lambda batch: functional_call(model.hierarchy, given, (batch,)))
-
-    values = tuple(p.detach().clone().requires_grad_() for p in model.hierarchy.parameters())
-    assert torch.autograd.gradcheck(evaluate, values, eps=1e-6, atol=1e-6, rtol=1e-4, fast_mode=fast_mode)
-
-
-def results(model: GSPN, batch: Batch, hidden: str) -> Callable[[Callable[[Batch], Evaluation]], Tensor]:
-    """What an objective is made of, as a function of the forward pass."""
-    if hidden == "nothing":
-
-        def likelihoods_and_posteriors(forward: Callable[[Batch], Evaluation]) -> Tensor:
-            evaluation = forward(batch)
-            # One number for every level and state: a mean over vertices and sum units keeps the check affordable.
-            return torch.cat([evaluation.log_likelihood, evaluation.posteriors.square().mean((0, 2)).flatten()])
-
-        return likelihoods_and_posteriors
-    if hidden == "some entries":
-        entries = torch.rand(batch.x.shape, generator=torch.Generator().manual_seed(13)) < 0.4
-        return lambda forward: forward(batch.hiding(entries)).log_hidden
-
-    def from_all_others(forward: Callable[[Batch], Evaluation]) -> Tensor:
-        roots, entries = torch.arange(batch.num_vertices), torch.ones(batch.x.shape, dtype=torch.bool)
-        pieces = with_private_copies(batch, roots, entries, model.hierarchy.reach, budget=1000)
-        return torch.cat([forward(extended).log_hidden[position] for extended, position in pieces])
-
-    return from_all_others
-
-
-@pytest.mark.parametrize("hidden", HIDDEN)
-@pytest.mark.parametrize("arguments", SETTINGS, ids=lambda arguments: ", ".join(map(str, arguments.values())))
-@pytest.mark.parametrize("name", ["naive Bayes", "hand-made"])
-def test_gradients(name: str, arguments: dict[str, Any], hidden: str) -> None:
-    model = random_model(MIXED, 11, template=template(name, MIXED, 2), num_states=2, **arguments)
-    data = draw_graph(np.random.default_rng(12), 4, missing=0.2, edge_types=2)
-    data.x = data.x[:, [0, 1, 3]]
-    check_gradients(model, results(model, model.collate(data), hidden))
-
-
-@pytest.mark.parametrize("hidden", HIDDEN)
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_gradients_for_attributes_of_every_kind(name: str, hidden: str) -> None:
-    """Larger models, along random directions instead of parameter by parameter."""
-    model = draw_model(name, 14, shortcut="learned", num_edge_types=2)
-    data = draw_graph(np.random.default_rng(15), 6, missing=0.2, edge_types=2)
-    check_gradients(model, results(model, model.collate(data), hidden), fast_mode=True)
 
 
 def test_large_values_before_any_fit() -> None:

@@ -7,6 +7,7 @@ rounding stays below 1e-12.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,7 @@ from torch_geometric.data import Data
 
 import gspn
 from gspn import GSPN, Binary, Categorical, Continuous, Count, Schema
-from gspn.circuits import Evidence, random_circuit
-from gspn.circuits.numerics import log_weight
-from gspn.circuits.templates import inputs_of
+from gspn.graphs import Batch
 from gspn.hierarchy import Evaluation, Hierarchy
 
 ROUNDING = 1e-12
@@ -47,13 +46,14 @@ def assert_all_close(ours: list[Tensor], theirs: list[Tensor]) -> None:
         assert_close(one, other)
 
 
+def asks(model: GSPN) -> list[Callable[[Any], Any]]:
+    """Every public question."""
+    leaving_out = partial(model.log_likelihood, leave_one_out=True)
+    return [model.log_likelihood, leaving_out, model.posteriors, model.embed, model.transform]
+
+
 def answers(model: GSPN, graphs: Any) -> Iterator[Any]:
-    """Every public answer."""
-    yield model.log_likelihood(graphs)
-    yield model.log_likelihood(graphs, leave_one_out=True)
-    yield model.posteriors(graphs)
-    yield model.embed(graphs)
-    yield model.transform(graphs)
+    return (ask(graphs) for ask in asks(model))
 
 
 # ---- Order and company
@@ -98,7 +98,7 @@ def test_chunks(monkeypatch: pytest.MonkeyPatch, numbers_at_once: int) -> None:
         return forward(hierarchy, batch)
 
     monkeypatch.setattr(Hierarchy, "forward", counted)
-    monkeypatch.setattr("gspn.queries.chunks._NUMBERS_AT_ONCE", numbers_at_once)
+    monkeypatch.setattr("gspn.queries.contract._NUMBERS_AT_ONCE", numbers_at_once)
     for ours, theirs in zip(answers(model, graphs), expected, strict=True):
         assert_all_close(ours, theirs)
     if numbers_at_once == 1:
@@ -138,27 +138,12 @@ def sequences() -> list[Any]:
 
 @pytest.mark.parametrize("wrap", sequences())
 def test_a_sequence_gives_a_list(wrap: Callable[[list[Data]], Any]) -> None:
-    model, graphs = draw_model("naive Bayes", 2), draw_graphs(4, seed=2)
-    for number in range(5):
-        asks: list[Callable[[Any], Any]] = [
-            model.log_likelihood,
-            lambda given: model.log_likelihood(given, leave_one_out=True),
-            model.posteriors,
-            model.embed,
-            model.transform,
-        ]
-        ask = asks[number]
-        together = ask(wrap(graphs))
-        assert isinstance(together, list)
-        assert_all_close(together, [ask(data) for data in graphs])
-
-
-@pytest.mark.parametrize("wrap", sequences())
-def test_a_sequence_of_one_graph_is_still_a_sequence(wrap: Callable[[list[Data]], Any]) -> None:
-    model, graphs = draw_model("naive Bayes", 2), draw_graphs(1, seed=2)
-    result = model.log_likelihood(wrap(graphs))
-    assert isinstance(result, list)
-    assert_all_close(result, [model.log_likelihood(graphs[0])])
+    model, four = draw_model("naive Bayes", 2), draw_graphs(4, seed=2)
+    for ask in asks(model):
+        for graphs in (four, four[:1]):
+            together = ask(wrap(graphs))
+            assert isinstance(together, list)
+            assert_all_close(together, [ask(data) for data in graphs])
 
 
 @pytest.mark.parametrize("wrap", sequences())
@@ -195,87 +180,28 @@ def test_some_vertices(name: str, leave_one_out: bool) -> None:
             assert_close(some, every[asked])
 
 
+def carried(batch: Batch) -> list[Any]:
+    assert batch.y is not None
+    return list(batch.y.tolist())
+
+
 def test_targets_are_carried() -> None:
     model, graphs = draw_model("naive Bayes", 6), draw_graphs(3, seed=6)
     for g, data in enumerate(graphs):
         data.y = torch.tensor([g])
-    batch = model.collate(graphs)
-    assert batch.y is not None
-    assert batch.y.tolist() == [0, 1, 2]
+    assert carried(model.collate(graphs)) == [0, 1, 2]
     for g, data in enumerate(graphs):
         data.y = torch.tensor([[g, 10.0 + g]])
-    batch = model.collate(gspn.pack(graphs, EVERY_KIND)[[2, 0]])
-    assert batch.y is not None
-    assert batch.y.tolist() == [[2.0, 12.0], [0.0, 10.0]]
+    assert carried(model.collate(gspn.pack(graphs, EVERY_KIND)[[2, 0]])) == [[2.0, 12.0], [0.0, 10.0]]
     for g, data in enumerate(graphs):
         data.y = 100 * g + torch.arange(data.num_nodes)
-    batch = model.collate(gspn.pack(graphs, EVERY_KIND)[[1, 2]])
-    assert batch.y is not None
-    assert batch.y.tolist() == torch.cat([graphs[1].y, graphs[2].y]).tolist()
+    assert (
+        carried(model.collate(gspn.pack(graphs, EVERY_KIND)[[1, 2]])) == torch.cat([graphs[1].y, graphs[2].y]).tolist()
+    )
     assert model.collate(draw_graphs(2, seed=6)).y is None
 
 
-# ---- Edges
-
-
-COLOURS = Schema([Categorical("colour", ["red", "green", "blue"])])
-
-
-def coloured(codes: list[float], edges: list[tuple[int, int]], **fields: Any) -> Data:
-    index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T
-    return Data(x=torch.tensor(codes, dtype=torch.float64)[:, None], edge_index=index, **fields)
-
-
-def test_direction_matters() -> None:
-    model = random_model(COLOURS, 7, num_layers=2)
-    forth, back = (model.log_likelihood(coloured([0, 1], [edge])) for edge in [(0, 1), (1, 0)])
-    apart = model.log_likelihood(coloured([0, 1], []))
-    assert abs(float(forth[1] - apart[1])) > 1e-3
-    assert abs(float(back[0] - apart[0])) > 1e-3
-    # Who hears nobody is as if alone.
-    assert forth[0] == apart[0]
-    assert back[1] == apart[1]
-
-
-def test_parallel_edges_count() -> None:
-    """With two levels and one sum unit, P(x_v) is linear in the prior, which is the mean over the edges."""
-    model = random_model(COLOURS, 8, num_layers=2)
-
-    def probability(edges: list[tuple[int, int]]) -> Tensor:
-        p: Tensor = model.log_likelihood(coloured([0, 1, 2], edges), vertices=[2]).exp()
-        return p
-
-    first, second = probability([(0, 2)]), probability([(1, 2)])
-    assert abs(float(first - second)) > 1e-3
-    assert_close(probability([(0, 2), (1, 2)]), (first + second) / 2)
-    assert_close(probability([(0, 2), (1, 2), (0, 2)]), (2 * first + second) / 3)
-    assert_close(probability([(0, 2), (0, 2)]), first)
-
-
-def test_edge_types_matter_where_the_model_tells_them_apart() -> None:
-    edges = [(0, 1), (0, 1)]
-    for number, matters in ((1, False), (2, True)):
-        model = random_model(COLOURS, 9, num_layers=2, num_edge_types=number)
-        one, other, both = (
-            model.log_likelihood(coloured([0, 1], edges, edge_type=torch.tensor(types)), vertices=[1]).exp()
-            for types in ([0, 0], [1, 1], [1, 0])
-        )
-        assert (abs(float(one - other)) > 1e-3) == matters
-        assert_close(both, (one + other) / 2)
-
-
-def test_a_vertex_without_incoming_edges_has_the_learned_prior_and_its_own_levels_leaves() -> None:
-    model = random_model(COLOURS, 10, num_layers=3)
-    parameters = model.get_parameters()
-    prior, probs = parameters["prior"][0], parameters["leaves"]["colour"]["probs"]  # [C], [L, C, K]
-    joint = prior[None, :, None] * probs  # [L, C, K]
-    data = coloured([0, 1, 2, 2], [(0, 1), (1, 2), (2, 1), (0, 2)])
-    for v, code in ((0, 0), (3, 2)):
-        assert_close(model.log_likelihood(data)[v], joint[-1, :, code].sum().log())
-        expected = joint[:, :, code] / joint[:, :, code].sum(1, keepdim=True)
-        assert_close(model.posteriors(data)[v, :, 0], expected)
-        alone = coloured([code], [])
-        assert_close(model.log_likelihood(alone)[0], model.log_likelihood(data)[v])
+# ---- What a graph may be
 
 
 def test_graphs_without_edges_or_vertices() -> None:
@@ -323,47 +249,11 @@ def test_asking_changes_neither_graph_nor_model() -> None:
     model, data = draw_model("hand-made", 14), draw_graphs(1, seed=14)[0]
     copy = data.clone()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    for result in answers(model, data):
+    for result in (*answers(model, data), model.log_likelihood(data, vertices=[0])):
         assert not result.requires_grad
         result.fill_(7.0)  # what was given away is not the model's
+    assert all(p.grad is None and p.requires_grad for p in model.parameters())
+    assert model(model.collate(data)).log_likelihood.requires_grad
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     torch.testing.assert_close(data.x, copy.x, equal_nan=True, rtol=0, atol=0)
     assert torch.equal(data.edge_index, copy.edge_index)
-
-
-# ---- Probabilities
-
-
-@settings(max_examples=20)
-@given(seed=seeds, name=templates, levels=st.integers(1, 5), types=st.integers(1, 3))
-def test_every_prior_and_posterior_sums_to_one(seed: int, name: str, levels: int, types: int) -> None:
-    circuit = template(name, EVERY_KIND, 3, seed)
-    model = random_model(EVERY_KIND, seed, template=circuit, num_layers=levels, num_edge_types=types)
-    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5)):  # some ten roundings a sum
-        hierarchy = model.to(dtype).hierarchy
-        batch = model.collate(draw_graphs(3, seed, missing=0.3, edge_types=types))
-        evaluation = model(batch)
-        evidence = Evidence(batch.visible)
-        climb = hierarchy.climb(evidence, batch, hierarchy.prior(), hierarchy.transitions())
-        priors, posteriors = [], list[Tensor]()
-        for level, inputs in enumerate(inputs_of(climb.template, climb.families, climb.naturals, evidence)):
-            priors.append(climb.aggregate(level, posteriors[-1] if level else None, None).prior)
-            posteriors.append(climb.template.posterior(inputs, log_weight(priors[-1])))
-        assert len(priors) == len(posteriors) == levels
-        assert_close(torch.stack(posteriors, 1), evaluation.posteriors, tolerance)
-        assert_close(priors[-1], evaluation.root_prior, tolerance)
-        for probabilities in (torch.stack(priors, 1), evaluation.posteriors):
-            assert probabilities.shape == (batch.num_vertices, levels, hierarchy.template.num_sum_units, 3)
-            assert (probabilities >= 0).all()
-            total = probabilities.sum(-1)
-            assert_close(total, torch.ones_like(total), tolerance)
-        transitions = hierarchy.transitions().sum(-1)
-        assert_close(transitions, torch.ones_like(transitions), tolerance)
-
-
-@pytest.mark.parametrize(("depth", "repetitions"), [(1, 1), (1, 3), (2, 1), (3, 2)])
-def test_posteriors_of_larger_circuits_sum_to_one(depth: int, repetitions: int) -> None:
-    circuit = random_circuit(EVERY_KIND, 4, depth=depth, repetitions=repetitions, seed=depth)
-    model = random_model(EVERY_KIND, 15, template=circuit, num_states=4)
-    for posteriors in model.posteriors(draw_graphs(3, seed=15, missing=0.4)):
-        assert_close(posteriors.sum(-1), torch.ones_like(posteriors[..., 0]))

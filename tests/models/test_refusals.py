@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from small_graphs import EVERY_KIND, draw_graphs
+from small_graphs import spoil
+from small_models import small_model
 from torch_geometric.data import Data
 
 import gspn
@@ -19,43 +20,13 @@ from gspn import GSPN, Continuous, Schema
 CHARGE, ELEMENT = 0, 1
 
 
-@pytest.fixture(scope="module")
-def graphs() -> list[Data]:
-    return draw_graphs(6, seed=0, missing=0.1)
-
-
-@pytest.fixture
-def own(graphs: list[Data]) -> GSPN:
-    return small_model().fit(graphs, progress=False)
-
-
-def small_model(**settings: Any) -> GSPN:
-    return GSPN(EVERY_KIND, **{"num_layers": 2, "num_states": 2, "epochs": 1} | settings)
-
-
-def spoil(graphs: list[Data], graph: int, vertex: int, column: int, value: float) -> list[Data]:
-    """The same graphs with one other entry."""
-    spoiled = [data.clone() for data in graphs]
-    spoiled[graph].x[vertex, column] = value
-    return spoiled
-
-
-def test_a_checkpoint_of_another_run(graphs: list[Data], tmp_path: Path) -> None:
+def test_a_foreign_checkpoint_leaves_a_fitted_model_as_it_was(own: GSPN, graphs: list[Data], tmp_path: Path) -> None:
+    """What makes a run another one: `training/test_checkpoint.py`."""
     file = tmp_path / "run.safetensors"
-    small_model().fit(graphs, checkpoint=file, progress=False)
+    small_model(seed=5).fit(graphs, checkpoint=file, progress=False)
     kept = file.read_bytes()
-    with pytest.raises(gspn.GSPNError, match=r"run\.safetensors belongs to another run \(lr: 0\.1 there, 0\.2 here\)"):
-        small_model(lr=0.2).fit(graphs, checkpoint=file, progress=False)
-    with pytest.raises(gspn.GSPNError, match=r"another run \(num_states: 2 there, 3 here\)"):
-        small_model(num_states=3).fit(graphs, checkpoint=file, progress=False)
-    with pytest.raises(gspn.GSPNError, match=r"another run \(training data: "):
-        small_model().fit(graphs[1:], checkpoint=file, progress=False)
-    with pytest.raises(gspn.GSPNError, match=r"another run \(validation data: None there"):
-        small_model().fit(graphs, validation=graphs, checkpoint=file, progress=False)
-    with pytest.raises(gspn.GSPNError, match=r"another run \(dtype: 'torch.float32' there, 'torch.float64' here\)"):
-        small_model().double().fit(graphs, checkpoint=file, progress=False)
+    assert_untouched(own, graphs, {"graphs": graphs, "checkpoint": file}, "another run .seed: 5 there, 0 here")
     assert file.read_bytes() == kept
-    small_model().fit(graphs, checkpoint=file, progress=False)
 
 
 def test_a_file_that_is_no_checkpoint(graphs: list[Data], tmp_path: Path) -> None:
@@ -64,10 +35,6 @@ def test_a_file_that_is_no_checkpoint(graphs: list[Data], tmp_path: Path) -> Non
     with pytest.raises(gspn.GSPNError, match=r"notes\.txt is not readable"):
         small_model().fit(graphs, checkpoint=file, progress=False)
     assert file.read_text() == "not a checkpoint"
-
-
-def far_value(graphs: list[Data]) -> dict[str, Any]:
-    return {"graphs": graphs, "validation": spoil(graphs, 2, 0, CHARGE, 1e12)}
 
 
 def missing_attribute(graphs: list[Data]) -> dict[str, Any]:
@@ -79,36 +46,47 @@ def missing_attribute(graphs: list[Data]) -> dict[str, Any]:
     return {"graphs": blind}
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        lambda graphs: {"graphs": []},
+def given(arguments: dict[str, Any]) -> Callable[[list[Data]], dict[str, Any]]:
+    return lambda graphs: arguments
+
+
+REFUSED: dict[str, tuple[Callable[[list[Data]], dict[str, Any]], str]] = {
+    "no graphs": (given({"graphs": []}), "empty"),
+    "category": (
         lambda graphs: {"graphs": spoil(graphs, 0, 0, ELEMENT, 9.0)},
-        lambda graphs: {"graphs": graphs, "validation": []},
-        lambda graphs: {"graphs": graphs, "validation": spoil(graphs, 0, 0, ELEMENT, 9.0)},
-        lambda graphs: {"graphs": graphs, "lr": -1.0},
-        lambda graphs: {"graphs": graphs, "num_layers": 7},
-        far_value,
-        missing_attribute,
-    ],
-    ids=["no graphs", "category", "no validation", "validation category", "lr", "override", "far value", "missing"],
-)
-def test_a_refused_fit_leaves_a_fitted_model_as_it_was(
-    own: GSPN, graphs: list[Data], bad: Callable[[list[Data]], dict[str, Any]]
-) -> None:
-    assert_untouched(own, graphs, bad(graphs))
+        "graph 0, vertex 0, attribute 'element': code 9",
+    ),
+    "no validation": (given({"validation": []}), "empty"),
+    "validation category": (lambda graphs: {"validation": spoil(graphs, 0, 0, ELEMENT, 9.0)}, "'element': code 9"),
+    "far value": (
+        lambda graphs: {"validation": spoil(graphs, 2, 0, CHARGE, 1e12)},
+        r"graph 2, vertex 0, attribute 'charge': 1e\+12 is more than 1e\+06",
+    ),
+    "missing": (missing_attribute, "'degree' is missing at every vertex"),
+    "lr": (given({"lr": -1.0}), "lr must be a number above 0, got -1"),
+    "objective": (given({"objective": "x"}), "objective must be one of 'pseudo', 'masked', 'leave_one_out'"),
+    **{
+        name: (given({name: 1}), f"cannot override {name}; it takes objective, mask_rate, epochs")
+        for name in ("num_layers", "num_states", "schema", "shortcut", "epoch", "learning_rate")
+    },
+}
 
 
-def test_a_foreign_checkpoint_leaves_a_fitted_model_as_it_was(own: GSPN, graphs: list[Data], tmp_path: Path) -> None:
-    file = tmp_path / "run.safetensors"
-    small_model(seed=5).fit(graphs, checkpoint=file, progress=False)
-    assert_untouched(own, graphs, {"graphs": graphs, "checkpoint": file})
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_refused_fit_leaves_a_model_as_it_was(own: GSPN, graphs: list[Data], what: str) -> None:
+    bad, named = REFUSED[what]
+    assert_untouched(own, graphs, {"graphs": graphs} | bad(graphs), named)
+    unfitted = small_model()
+    with pytest.raises(gspn.GSPNError, match=named):
+        unfitted.fit(**{"graphs": graphs} | bad(graphs), progress=False)
+    with pytest.raises(gspn.GSPNError, match="not fitted"):
+        unfitted.log_likelihood(graphs)
 
 
-def assert_untouched(model: GSPN, graphs: list[Data], arguments: dict[str, Any]) -> None:
+def assert_untouched(model: GSPN, graphs: list[Data], arguments: dict[str, Any], named: str) -> None:
     before, history, nll = copy.deepcopy(model.state_dict()), copy.deepcopy(model.history_), model.leave_one_out_nll_
     answers = model.log_likelihood(graphs)
-    with pytest.raises(gspn.GSPNError):
+    with pytest.raises(gspn.GSPNError, match=named):
         model.fit(progress=False, **arguments)
     after = model.state_dict()
     assert list(after) == list(before)
@@ -117,14 +95,6 @@ def assert_untouched(model: GSPN, graphs: list[Data], arguments: dict[str, Any])
     assert all(torch.equal(a, b) for a, b in zip(model.log_likelihood(graphs), answers, strict=True))
     assert model.history_ == history
     assert model.leave_one_out_nll_ == nll
-
-
-def test_a_refused_fit_leaves_an_unfitted_model_unfitted(graphs: list[Data]) -> None:
-    model = small_model()
-    with pytest.raises(gspn.GSPNError):
-        model.fit(**far_value(graphs), progress=False)
-    with pytest.raises(gspn.GSPNError, match="not fitted"):
-        model.log_likelihood(graphs)
 
 
 def test_refused_parameters_leave_a_model_as_it_was(own: GSPN, graphs: list[Data]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import os
 import pickle
 import shutil
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,9 @@ import numpy as np
 import pytest
 import torch
 from comparison import same
+from forged import without_seal
+from interruptions import Trap, save_until
+from nested import drop, put
 from safetensors.torch import load_file, save_file
 from small_graphs import EVERY_KIND, draw_graphs
 from torch import Tensor
@@ -117,73 +118,7 @@ def test_files_are_the_documented_two(tmp_path: Path) -> None:
     assert set(load_file(tmp_path / "model.safetensors")) == set(model.hierarchy.state_dict())
 
 
-def test_state_dict_carries_units_and_the_fitted_flag(tmp_path: Path) -> None:
-    model = make().fit(draw_graphs(6, seed=0, center=1e4))
-    torch.save(model.state_dict(), tmp_path / "weights.pt")
-    other = make(seed=9)
-    with pytest.raises(NotFittedError):
-        other.embed(GRAPHS)
-    other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
-    assert same(other, model)
-    graph = draw_graphs(1, seed=3, center=1e4)[0]
-    assert torch.equal(other.log_likelihood(graph), model.log_likelihood(graph))
-    assert other.get_parameters()["units"]["charge"][0] == pytest.approx(1e4, abs=10)
-    model.load_state_dict(make().state_dict())
-    with pytest.raises(NotFittedError):
-        model.embed(GRAPHS)
-
-
-def test_copies_are_independent() -> None:
-    model = make().fit(GRAPHS)
-    twin = copy.deepcopy(model)
-    assert same(twin, model)
-    before = copy.deepcopy(model.state_dict())
-    twin.fit(HELD_OUT)
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-
-
 # Crashes.
-
-
-class Crash(BaseException):
-    """The power is cut."""
-
-
-class Crashing:
-    """Cuts the power at the given one of the moments at which files change; a file not yet on disk is half lost."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, moment: int) -> None:
-        self.remaining, self._fsync, self._replace = moment, os.fsync, os.replace
-        patch.setattr(os, "fsync", self.fsync)
-        patch.setattr(os, "replace", self.replace)
-
-    def _is_now(self) -> bool:
-        self.remaining -= 1
-        return self.remaining == -1
-
-    def fsync(self, descriptor: int) -> None:
-        if self._is_now():
-            status = os.fstat(descriptor)
-            if stat.S_ISREG(status.st_mode):  # not a folder
-                os.ftruncate(descriptor, status.st_size // 2)
-            raise Crash
-        self._fsync(descriptor)
-
-    def replace(self, source: Path, target: Path) -> None:
-        if self._is_now():
-            raise Crash
-        self._replace(source, target)
-
-
-def save_until(model: GSPN, folder: Path, moment: int) -> bool:
-    """Save with a power cut at the given moment; False when saving was over before."""
-    with pytest.MonkeyPatch.context() as patch:
-        Crashing(patch, moment)
-        try:
-            model.save(folder)
-        except Crash:
-            return True
-    return False
 
 
 def which(folder: Path, models: dict[str, GSPN]) -> str:
@@ -201,13 +136,9 @@ def three() -> dict[str, GSPN]:
     return {"old": old, "new": new, "newest": newest}
 
 
-def moments() -> Iterator[int]:
-    yield from range(20)
-
-
 def test_crash_while_saving_leaves_the_old_or_the_new_model(three: dict[str, GSPN], tmp_path: Path) -> None:
     outcomes = []
-    for moment in moments():
+    for moment in range(20):
         folder = tmp_path / str(moment)
         three["old"].save(folder)
         if not save_until(three["new"], folder, moment):
@@ -222,8 +153,8 @@ def test_crash_while_saving_leaves_the_old_or_the_new_model(three: dict[str, GSP
 def test_two_crashes_in_a_row_lose_nothing_either(three: dict[str, GSPN], tmp_path: Path) -> None:
     """What the first crash left must not be destroyed by the next attempt before there is something to replace it."""
     lost = []
-    for first in moments():
-        for second in moments():
+    for first in range(20):
+        for second in range(20):
             folder = tmp_path / f"{first}-{second}"
             three["old"].save(folder)
             crashed = save_until(three["new"], folder, first)
@@ -244,7 +175,7 @@ def test_two_crashes_in_a_row_lose_nothing_either(three: dict[str, GSPN], tmp_pa
 
 
 def test_crash_of_the_very_first_save_is_no_model(three: dict[str, GSPN], tmp_path: Path) -> None:
-    for moment in moments():
+    for moment in range(20):
         folder = tmp_path / str(moment)
         if not save_until(three["new"], folder, moment):
             break
@@ -268,26 +199,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(saved: Path, tmp_path: Path) -> Path:
     """A saved model that the test may spoil."""
     return Path(shutil.copytree(saved, tmp_path / "model"))
-
-
-def put(*path: str | int, value: Any) -> Callable[[Any], None]:
-    """Set a value deep inside the JSON."""
-
-    def change(description: Any) -> None:
-        for step in path[:-1]:
-            description = description[step]
-        description[path[-1]] = value
-
-    return change
-
-
-def drop(*path: str | int) -> Callable[[Any], None]:
-    def change(description: Any) -> None:
-        for step in path[:-1]:
-            description = description[step]
-        del description[path[-1]]
-
-    return change
 
 
 ATTRIBUTES = ("settings", "schema", "attributes")
@@ -336,6 +247,9 @@ DESCRIPTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     "unknown objective": (put("settings", "objective", value="exec"), "objective"),
     "other tensors": (put("tensors", value="0" * 64), ""),
     "no tensors": (put("tensors", value=None), ""),
+    "more states than there is memory for": (put("settings", "num_states", value=10**9), "does not fit"),
+    "more levels than there is memory for": (put("settings", "num_layers", value=10**9), "does not fit"),
+    "more edge types than there is memory for": (put("settings", "num_edge_types", value=10**9), "does not fit"),
 }
 
 
@@ -343,21 +257,10 @@ DESCRIPTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
 def test_description_that_is_not_understood_is_refused(what: str, folder: Path) -> None:
     change, message = DESCRIPTIONS[what]
     path = folder / "model.json"
-    description = json.loads(path.read_text())
+    description = without_seal(path)
     change(description)
     path.write_text(json.dumps(description))
     with pytest.raises(CheckpointError, match=rf"model\.json.*{message}"):
-        gspn.load(folder)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"[1, 2]", b"null", b'"GSPN"', b"\xff\xfe\x00", pickle.dumps({"format": 1}), b"[" * 100_000],
-    ids=["empty", "cut off", "list", "null", "text", "not UTF-8", "pickle", "too deep"],
-)
-def test_description_that_is_no_json_object_is_refused(content: bytes, folder: Path) -> None:
-    (folder / "model.json").write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"model\.json"):
         gspn.load(folder)
 
 
@@ -365,92 +268,129 @@ def put_tensors(folder: Path, content: bytes) -> None:
     """Exchange the tensors and make the description vouch for them."""
     (folder / "model.safetensors").write_bytes(content)
     path = folder / "model.json"
-    description = json.loads(path.read_text())
+    description = without_seal(path)
     description["tensors"] = hashlib.sha256(content).hexdigest()
     path.write_text(json.dumps(description))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
-@pytest.mark.parametrize("vouched", [False, True])
-def test_truncated_tensors_are_refused(vouched: bool, share: float, folder: Path) -> None:
-    path = folder / "model.safetensors"
-    content = path.read_bytes()
-    content = content[: int(share * len(content))]
-    if vouched:
-        put_tensors(folder, content)
-    else:
-        path.write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"model\.safetensors"):
+def spoil(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], Any]:
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
+
+
+def vouched(change: Callable[[bytes], bytes]) -> Callable[[Path], Any]:
+    return lambda folder: put_tensors(folder, change((folder / "model.safetensors").read_bytes()))
+
+
+def instead(content: bytes) -> Callable[[bytes], bytes]:
+    return lambda _: content
+
+
+def shorter(share: float) -> Callable[[bytes], bytes]:
+    return lambda content: content[: int(share * len(content))]
+
+
+def exchanged(folder: Path) -> None:
+    """By those of another model, which would fit."""
+    make(template=shared_units(), seed=5).fit(GRAPHS).save(folder / "other")
+    shutil.copy(folder / "other" / "model.safetensors", folder / "model.safetensors")
+
+
+NO_OBJECTS = [b"", b"{", b"[1, 2]", b"null", b'"GSPN"', b"\xff\xfe\x00", pickle.dumps({"format": 1}), b"[" * 100_000]
+SHARES = (0.0, 0.3, 0.999)
+
+DAMAGED: list[tuple[Callable[[Path], Any], str]] = [
+    *((spoil("model.json", instead(content)), r"model\.json") for content in NO_OBJECTS),
+    *((spoil("model.safetensors", shorter(share)), r"model\.safetensors") for share in SHARES),
+    *((vouched(shorter(share)), r"model\.safetensors") for share in SHARES),
+    (
+        spoil("model.safetensors", lambda content: content[:-20] + bytes([content[-20] ^ 1]) + content[-19:]),
+        r"model\.safetensors.*damaged or exchanged",
+    ),
+    (exchanged, r"model\.safetensors.*damaged or exchanged"),
+    (lambda folder: (folder / "model.json").unlink(), r"model\.json"),
+    (lambda folder: (folder / "model.safetensors").unlink(), r"model\.safetensors"),
+    (
+        lambda folder: folder.rename(folder.with_name("moved")),
+        r"model\.json does not exist; gspn\.load takes the folder",
+    ),
+    (lambda folder: folder.rename(folder.with_name("a")) and folder.write_bytes(b""), r"model\.json does not exist"),
+]
+
+
+@pytest.mark.parametrize(("damage", "named"), DAMAGED, ids=[str(number) for number in range(len(DAMAGED))])
+def test_damaged_files_are_refused(damage: Callable[[Path], Any], named: str, folder: Path) -> None:
+    damage(folder)
+    with pytest.raises(CheckpointError, match=named):
         gspn.load(folder)
 
 
-def test_flipped_bit_is_noticed(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-20] ^= 0x01
-    path.write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"model\.safetensors.*damaged or exchanged"):
-        gspn.load(folder)
+TENSORS: dict[str, Callable[[Tensor, Tensor], dict[str, Tensor]]] = {
+    "renamed": lambda prior, _: {"raw_posterior": prior},
+    "lost": lambda *_: {},
+    "one more": lambda prior, _: {"raw_prior": prior, "more": torch.zeros(1)},
+    "another shape": lambda prior, _: {"raw_prior": prior.flatten()},
+    "too wide": lambda prior, _: {"raw_prior": prior.double()},
+    "rounded": lambda prior, _: {"raw_prior": prior.half()},
+    "exchanged": lambda prior, transitions: {"raw_prior": transitions, "raw_transitions": prior},
+    "three units": lambda prior, _: {"raw_prior": prior, "leaves.0._extra_state": torch.ones(3, dtype=torch.float64)},
+}
 
 
-def test_tensors_of_another_model_are_refused(folder: Path, tmp_path: Path) -> None:
-    """Also where they would fit."""
-    make(template=shared_units(), seed=5).fit(GRAPHS).save(tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "model.safetensors", folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"model\.safetensors.*damaged or exchanged"):
-        gspn.load(folder)
-
-
-def rename(tensors: dict[str, Tensor]) -> None:
-    tensors["raw_posterior"] = tensors.pop("raw_prior")
-
-
-def lose(tensors: dict[str, Tensor]) -> None:
-    del tensors["raw_prior"]
-
-
-def add(tensors: dict[str, Tensor]) -> None:
-    tensors["more"] = torch.zeros(1)
-
-
-def reshape(tensors: dict[str, Tensor]) -> None:
-    tensors["raw_prior"] = tensors["raw_prior"].flatten()
-
-
-def widen(tensors: dict[str, Tensor]) -> None:
-    tensors["raw_prior"] = tensors["raw_prior"].double()
-
-
-def round_down(tensors: dict[str, Tensor]) -> None:
-    tensors["raw_prior"] = tensors["raw_prior"].half()
-
-
-def exchange(tensors: dict[str, Tensor]) -> None:
-    tensors["raw_prior"], tensors["raw_transitions"] = tensors["raw_transitions"], tensors["raw_prior"]
-
-
-def units_of_three(tensors: dict[str, Tensor]) -> None:
-    tensors["leaves.0._extra_state"] = torch.ones(3, dtype=torch.float64)
-
-
-@pytest.mark.parametrize("change", [rename, lose, add, reshape, widen, round_down, exchange, units_of_three])
-def test_tensors_that_do_not_fit_are_refused(change: Callable[[dict[str, Tensor]], None], folder: Path) -> None:
+@pytest.mark.parametrize("what", TENSORS)
+def test_tensors_that_do_not_fit_are_refused(what: str, folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
-    change(tensors)
+    tensors |= TENSORS[what](tensors.pop("raw_prior"), tensors["raw_transitions"])
     save_file(tensors, folder / "changed")
     put_tensors(folder, (folder / "changed").read_bytes())
     with pytest.raises(CheckpointError, match=r"model\.safetensors does not fit .*model\.json.*(raw_|more|leaves\.0)"):
         gspn.load(folder)
 
 
-class Trap:
-    """A pickle of this creates a file when it is loaded."""
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_non_finite_weights_are_refused(value: float, folder: Path) -> None:
+    """They would give answers that are NaN, without a word."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors["raw_transitions"][0, 0, 0, 0, 0] = value
+    save_file(tensors, folder / "changed")
+    put_tensors(folder, (folder / "changed").read_bytes())
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged: raw_transitions has non-finite"):
+        gspn.load(folder)
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    def __reduce__(self) -> Any:
-        return Path.touch, (self.path,)
+def test_flipped_bits_of_the_description_are_noticed(folder: Path) -> None:
+    """A digit of the history, or of a setting that changes nothing but the numbers that are answered."""
+    path = folder / "model.json"
+    content = path.read_bytes()
+    for place in range(0, len(content), 41):
+        flipped = bytearray(content)
+        flipped[place] ^= 1
+        path.write_bytes(flipped)
+        if json.loads(content) != _read_or_none(flipped):  # elsewhere than in the space between
+            with pytest.raises(CheckpointError, match=r"model\.json"):
+                gspn.load(folder)
+
+
+def _read_or_none(content: bytes | bytearray) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this system")
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "endless"])
+def test_what_is_no_plain_file_is_refused(kind: str, name: str, folder: Path) -> None:
+    (folder / name).unlink()
+    match kind:
+        case "folder":
+            (folder / name).mkdir()
+        case "pipe":
+            os.mkfifo(folder / name)
+        case "endless":
+            (folder / name).symlink_to("/dev/zero")
+    with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
+        gspn.load(folder)
 
 
 def test_loading_executes_nothing(folder: Path, tmp_path: Path) -> None:
@@ -466,18 +406,3 @@ def test_loading_executes_nothing(folder: Path, tmp_path: Path) -> None:
     assert not trap.exists()
     pickle.loads(harmful)
     assert trap.exists(), "the trap would have worked"
-
-
-@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
-def test_missing_file_is_named(name: str, folder: Path) -> None:
-    (folder / name).unlink()
-    with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
-        gspn.load(folder)
-
-
-def test_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"nowhere.model\.json does not exist; gspn\.load takes the folder"):
-        gspn.load(tmp_path / "nowhere")
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(CheckpointError, match=r"file.model\.json does not exist"):
-        gspn.load(tmp_path / "file")

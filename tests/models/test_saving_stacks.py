@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,8 @@ import numpy as np
 import pytest
 import torch
 from comparison import same
+from forged import without_seal
+from interruptions import save_until
 from small_graphs import EVERY_KIND, draw_graph, draw_graphs
 from small_models import hand_made, random_model
 
@@ -58,7 +58,9 @@ def test_a_stack_comes_back(tmp_path: Path) -> None:
     assert equal(loaded, stack)
     assert loaded.training_scores_ == stack.training_scores_
     assert torch.equal(loaded.log_likelihood(GRAPH), stack.log_likelihood(GRAPH))
-    assert torch.equal(loaded.rank_vertices(GRAPH).nan_to_num(7), stack.rank_vertices(GRAPH).nan_to_num(7))
+    assert torch.equal(
+        loaded.unusualness_of_vertices(GRAPH).nan_to_num(7), stack.unusualness_of_vertices(GRAPH).nan_to_num(7)
+    )
     assert gspn.load(tmp_path / "new" / "folder", Stack).weights == stack.weights
     unranked = Stack(STACK.models)
     unranked.save(tmp_path / "other")
@@ -129,31 +131,6 @@ def test_what_is_not_ours_stays(tmp_path: Path) -> None:
 
 
 # ---- Crashes
-
-
-class Crash(BaseException):
-    """The power is cut."""
-
-
-def save_until(model: Stack | GSPN, folder: Path, moment: int) -> bool:
-    """Save with a power cut at the given one of the moments at which files change; False if it was over before."""
-    left = [moment]
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("fsync", "replace"):
-            real: Callable[..., Any] = getattr(os, name)
-
-            def change(*arguments: Any, real: Callable[..., Any] = real) -> None:
-                left[0] -= 1
-                if left[0] < 0:
-                    raise Crash
-                real(*arguments)
-
-            patch.setattr(os, name, change)
-        try:
-            model.save(folder)
-        except Crash:
-            return True
-    return False
 
 
 @pytest.mark.parametrize("before", ["stack", "model"])
@@ -256,7 +233,7 @@ DESCRIPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_description_that_is_not_understood_is_refused(what: str, folder: Path) -> None:
     change, message = DESCRIPTIONS[what]
     path = folder / "model.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    path.write_text(json.dumps(without_seal(path) | change))
     with pytest.raises(CheckpointError, match=rf"model\.json.*{message}"):
         gspn.load(folder)
 
@@ -264,7 +241,7 @@ def test_a_description_that_is_not_understood_is_refused(what: str, folder: Path
 def vouch_for(folder: Path, number: int, content: bytes) -> None:
     """Put a description in a member's place and make the stack's name it."""
     path, digest = folder / "model.json", hashlib.sha256(content).hexdigest()
-    description = json.loads(path.read_text())
+    description = without_seal(path)
     members_of(folder)[number].rename(folder / "members" / digest[:16])
     (folder / "members" / digest[:16] / "model.json").write_bytes(content)
     description["members"][number] = digest
@@ -273,7 +250,7 @@ def vouch_for(folder: Path, number: int, content: bytes) -> None:
 
 def test_members_that_make_no_stack_are_refused(folder: Path, tmp_path: Path) -> None:
     member = members_of(folder)[0]
-    description = json.loads((member / "model.json").read_text())
+    description = without_seal(member / "model.json")
     vouch_for(folder, 0, json.dumps(description | {"fitted": False}).encode())
     with pytest.raises(
         CheckpointError, match=r"model\.json describes a stack that cannot be built: model 0 .* not fitted"

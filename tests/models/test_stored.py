@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from torch_geometric.data import Data
 import gspn
 from gspn import GSPN, Shards, StoredGraph, store_graph
 from gspn.benchmarks.anonymous import anonymous
-from gspn.errors import CheckpointError, InputError, NotFittedError
+from gspn.errors import CheckpointError, GSPNError, InputError
 from gspn.models import bounded
 
 
@@ -139,6 +140,18 @@ class Stopped(Exception):  # noqa: N818
     pass
 
 
+def stop_at(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool]) -> None:
+    """After the work of a step, before it counts as done."""
+    add, steps = bounded._Journal.add, count(1)
+
+    def stop(journal: Any, *entry: int) -> None:
+        if when(next(steps)):
+            raise Stopped
+        add(journal, *entry)
+
+    monkeypatch.setattr(bounded._Journal, "add", stop)
+
+
 @pytest.mark.parametrize("embeddings", [False, True])
 def test_failures_at_every_moment_lose_nothing(
     embeddings: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -147,16 +160,7 @@ def test_failures_at_every_moment_lose_nothing(
     data = draw_graph(np.random.default_rng(9), 30)
     model, graph = random_model(EVERY_KIND, 3), store(data, tmp_path / "g")
     model.evaluate_stored(graph, tmp_path / "whole", embeddings=embeddings)
-    add, steps = bounded._Journal.add, 0
-
-    def stop(journal: Any, *entry: int) -> None:
-        nonlocal steps
-        steps += 1
-        if steps % 2 == 0:  # after the work, before it counts as done
-            raise Stopped
-        add(journal, *entry)
-
-    monkeypatch.setattr(bounded._Journal, "add", stop)
+    stop_at(monkeypatch, lambda step: step % 2 == 0)
     stops = 0
     while True:
         try:
@@ -173,19 +177,6 @@ def test_failures_at_every_moment_lose_nothing(
     assert model.evaluate_stored(graph, tmp_path / "stopped", embeddings=embeddings).num_vertices == 30
 
 
-def stop_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    add, steps = bounded._Journal.add, 0
-
-    def stop(journal: Any, *entry: int) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == number:
-            raise Stopped
-        add(journal, *entry)
-
-    monkeypatch.setattr(bounded._Journal, "add", stop)
-
-
 @pytest.mark.parametrize("damage", ["rows", "journal", "no rows"])
 def test_damage_behind_a_stopped_run_is_noticed(
     damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -194,7 +185,7 @@ def test_damage_behind_a_stopped_run_is_noticed(
     data = draw_graph(np.random.default_rng(9), 30)
     model, graph = random_model(EVERY_KIND, 3), store(data, tmp_path / "g")
     with monkeypatch.context() as patch:
-        stop_at(patch, 7)
+        stop_at(patch, lambda step: step == 7)
         with pytest.raises(Stopped):
             model.evaluate_stored(graph, tmp_path / "r")
     work = tmp_path / "r" / bounded.WORK
@@ -248,14 +239,15 @@ def test_other_runs_and_foreign_folders_are_refused(tmp_path: Path) -> None:
     data = draw_graph(np.random.default_rng(9), 30)
     model, graph = random_model(EVERY_KIND, 3), store(data, tmp_path / "g")
     model.evaluate_stored(graph, tmp_path / "r")
-    with pytest.raises(CheckpointError, match=r"another run \(different: weights\)"):
-        random_model(EVERY_KIND, 4).evaluate_stored(graph, tmp_path / "r")
-    with pytest.raises(CheckpointError, match=r"another run \(different: embeddings\)"):
-        model.evaluate_stored(graph, tmp_path / "r", embeddings=True)
-    with pytest.raises(CheckpointError, match=r"another run \(different: memory\)"):
-        model.evaluate_stored(graph, tmp_path / "r", memory="1 GiB")
-    with pytest.raises(CheckpointError, match=r"another run \(different: graph\)"):
-        model.evaluate_stored(store(hub(30), tmp_path / "h"), tmp_path / "r")
+    others: list[tuple[str, GSPN, StoredGraph, dict[str, Any]]] = [
+        ("weights", random_model(EVERY_KIND, 4), graph, {}),
+        ("embeddings", model, graph, {"embeddings": True}),
+        ("memory", model, graph, {"memory": "1 GiB"}),
+        ("graph", model, store(hub(30), tmp_path / "h"), {}),
+    ]
+    for different, other, its_graph, given in others:
+        with pytest.raises(CheckpointError, match=rf"another run \(different: {different}\)"):
+            other.evaluate_stored(its_graph, tmp_path / "r", **given)
     shutil.copy(__file__, tmp_path / "g" / "notes.txt")
     before = sorted((tmp_path / "g").iterdir())
     with pytest.raises(CheckpointError, match="is in use"):
@@ -272,25 +264,22 @@ def test_other_runs_and_foreign_folders_are_refused(tmp_path: Path) -> None:
 def test_clear_refusals(tmp_path: Path) -> None:
     data = draw_graph(np.random.default_rng(9), 30, edge_types=3)
     graph, model = store(data, tmp_path / "g"), random_model(EVERY_KIND)
-    with pytest.raises(NotFittedError):
-        GSPN(EVERY_KIND).evaluate_stored(graph, tmp_path / "r")
-    with pytest.raises(InputError, match="format must be one of npy, parquet"):
-        model.evaluate_stored(graph, tmp_path / "r", format="csv")
-    with pytest.raises(InputError, match="memory of 90 MiB is too little for this model; it takes at least 97 MiB"):
-        model.evaluate_stored(graph, tmp_path / "r", memory="90 MiB")
-    with pytest.raises(InputError, match="schema differs"):
-        random_model(gspn.Schema([gspn.Continuous("other")])).evaluate_stored(graph, tmp_path / "r")
-    with pytest.raises(InputError, match=r"edge \d+: edge type 2 is out of range, the model has num_edge_types=2"):
-        random_model(EVERY_KIND, num_edge_types=2).evaluate_stored(graph, tmp_path / "r")
-    untyped = store_graph(tmp_path / "u", data.x, data.edge_index, EVERY_KIND)
-    with pytest.raises(InputError, match="the graph has no edge_type"):
-        random_model(EVERY_KIND, num_edge_types=2).evaluate_stored(untyped, tmp_path / "r")
+
+    def refused(named: str, model: GSPN = model, graph: StoredGraph = graph, **given: Any) -> None:
+        with pytest.raises(GSPNError, match=named):
+            model.evaluate_stored(graph, tmp_path / "r", **given)
+
+    refused("not fitted", GSPN(EVERY_KIND))
+    refused("format must be one of npy, parquet", format="csv")
+    refused("memory of 90 MiB is too little for this model; it takes at least 97 MiB", memory="90 MiB")
+    refused("schema differs", random_model(gspn.Schema([gspn.Continuous("other")])))
+    two_types, far = random_model(EVERY_KIND, num_edge_types=2), data.clone()
+    refused(r"edge \d+: edge type 2 is out of range, the model has num_edge_types=2", two_types)
+    refused("no edge_type", two_types, store_graph(tmp_path / "u", data.x, data.edge_index, EVERY_KIND))
+    far.x[17, 0] = 1e9
+    refused(r"vertex 17, attribute 'charge': 1e\+09 is more than 1e\+06", model, store(far, tmp_path / "far"))
     with pytest.raises(InputError, match="embeddings were not asked for"):
         model.evaluate_stored(graph, tmp_path / "plain").embeddings()
-    far = data.clone()
-    far.x[17, 0] = 1e9
-    with pytest.raises(InputError, match=r"vertex 17, attribute 'charge': 1e\+09 is more than 1e\+06 deviations"):
-        model.evaluate_stored(store(far, tmp_path / "far"), tmp_path / "r")
 
 
 def test_path_instead_of_a_graph(tmp_path: Path) -> None:

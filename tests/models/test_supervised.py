@@ -7,80 +7,48 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from comparison import losses, same
-from hierarchy.test_readout import TARGETS, oracle_readout, random_supervised
+from comparison import OF_PROCESSES, losses, same
+from interruptions import interrupt_at
 from numpy.typing import NDArray
 from small_distributions import as_mixture
 from small_graphs import EVERY_KIND, draw_graphs
+from small_supervised import (
+    ENERGY,
+    GRAPHS,
+    HELD_OUT,
+    HELD_OUT_LABELS,
+    HELD_OUT_SIDES,
+    KIND,
+    LABELS,
+    RINGS,
+    SCHEMA,
+    SEVERAL,
+    SIDES,
+    TOXIC,
+    make,
+    planted,
+    with_gaps,
+)
+from supervised_cases import TARGETS, oracle_readout, random_supervised
 from torch import Tensor
 from torch_geometric.data import Data
-from training.test_processes import TOLERANCE
 
 import gspn
-from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
+from gspn import Binary, Categorical, Continuous, Schema, SupervisedGSPN
 from gspn.attributes import Attribute
 from gspn.errors import CheckpointError
 from gspn.graphs import Batch, GraphDataset
-from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.hierarchy.objectives import objective_for, supervised_objective
 from gspn.models import fitting as model_module
 from gspn.testing import oracle
 from gspn.training import Processes, Progress, Settings
 from gspn.training.loop import _Run, adam
-
-SCHEMA = Schema([Categorical("colour", ["red", "green"]), Continuous("mass")])
-KIND, TOXIC, ENERGY = Categorical("kind", ["warm", "cold"]), Binary("toxic"), Continuous("energy")
-RINGS, HITS = Count("rings"), Count("hits", distribution="negative_binomial")
-SEVERAL = Schema([KIND, TOXIC, ENERGY, RINGS, HITS])
-
-Labels = dict[str, NDArray[Any]]
-
-
-def planted(number: int, seed: int) -> tuple[list[Data], NDArray[Any], Labels]:
-    """Small rings that lean to one side, which shows in most vertices; the sides; labels of every kind that follow."""
-    rng = np.random.default_rng(seed)
-    sides = rng.integers(2, size=number)
-    graphs = []
-    for side in sides:
-        n = int(rng.integers(4, 9))
-        own = np.where(rng.random(n) < 0.85, side, 1 - side)
-        x = np.stack([own, rng.normal(np.where(own, 1.0, -1.0), 1.0)], axis=1)
-        x[rng.random(x.shape) < 0.1] = np.nan
-        ring = np.stack([np.arange(n), np.roll(np.arange(n), 1)])
-        edges = torch.from_numpy(np.concatenate([ring, ring[::-1]], axis=1))
-        graphs.append(Data(x=torch.from_numpy(x), edge_index=edges))
-    labels = {
-        "kind": np.where(sides, "cold", "warm"),
-        "toxic": sides.astype(bool),
-        "energy": rng.normal(np.where(sides, 120.0, 100.0), 3.0),
-        "rings": rng.poisson(np.where(sides, 20, 2)),
-        "hits": rng.poisson(rng.gamma(4.0, np.where(sides, 6.0, 0.5))),
-    }
-    return graphs, sides, labels
-
-
-def with_gaps(labels: Labels, share: float, seed: int = 0) -> Labels:
-    rng = np.random.default_rng(seed)
-    gaps = {name: v.astype(object) for name, v in labels.items()}
-    for column in gaps.values():
-        column[rng.random(len(column)) < share] = None
-    return gaps
-
-
-def make(target: Attribute | Schema = KIND, **arguments: Any) -> SupervisedGSPN:
-    small = {"num_layers": 2, "num_states": 3, "num_graph_states": 4, "epochs": 10, "lr": 0.1, "batch_size": 16}
-    return SupervisedGSPN(SCHEMA, target, **small | {"seed": 1} | arguments)
-
-
-GRAPHS, SIDES, LABELS = planted(60, 0)
-HELD_OUT, HELD_OUT_SIDES, HELD_OUT_LABELS = planted(80, 1)
 
 
 def snapshot(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -315,18 +283,6 @@ def test_a_seed_fixes_everything() -> None:
     assert same(runs[0], make(SEVERAL, **arguments).fit(gspn.pack(carrying, SCHEMA)))
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Press Ctrl-C the given time that the levels are evaluated."""
-    calls, forward = count(1), Hierarchy.forward
-
-    def interrupted(self: Hierarchy, batch: Batch) -> Evaluation:
-        if next(calls) == number:
-            raise KeyboardInterrupt
-        return forward(self, batch)
-
-    monkeypatch.setattr(Hierarchy, "forward", interrupted)
-
-
 @pytest.mark.parametrize("target", [KIND, SEVERAL], ids=["one", "several"])
 def test_an_interrupted_run_is_resumed(
     target: Attribute | Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -481,7 +437,7 @@ class InThreads(Processes):
 
 @pytest.mark.parametrize("weight", [0.0, 0.1])
 def test_two_processes_train_like_one(weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most labels missing and small batches: some shares of some batches have none. Why `TOLERANCE`: see there."""
+    """Most labels missing and small batches: some shares of some batches have none."""
     y, held_out = with_gaps(LABELS, 0.8), with_gaps(HELD_OUT_LABELS, 0.3)
     models = [make(SEVERAL, batch_size=5, likelihood_weight=weight, objective="masked").double() for _ in range(3)]
     first = InThreads(0, 2)
@@ -499,6 +455,6 @@ def test_two_processes_train_like_one(weight: float, monkeypatch: pytest.MonkeyP
     assert same(models[0], models[1])
     assert losses(models[0]) == losses(models[1])
     for found, expected in zip(losses(models[0]), losses(models[2]), strict=True):
-        assert found == pytest.approx(expected, rel=0, abs=TOLERANCE)
+        assert found == pytest.approx(expected, rel=0, abs=OF_PROCESSES)
     for name, value in models[0].state_dict().items():
-        torch.testing.assert_close(value, models[2].state_dict()[name], rtol=0, atol=TOLERANCE)
+        torch.testing.assert_close(value, models[2].state_dict()[name], rtol=0, atol=OF_PROCESSES)

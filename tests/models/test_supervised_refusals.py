@@ -14,14 +14,15 @@ import pandas as pd
 import pytest
 import torch
 from comparison import same
-from hierarchy.test_readout import TARGETS, random_supervised
-from models.test_supervised import GRAPHS, HELD_OUT, HELD_OUT_LABELS, KIND, LABELS, SCHEMA, SEVERAL, SIDES, make
+from forged import without_seal
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from small_distributions import as_mixture
 from small_graphs import EVERY_KIND, draw_graphs
+from small_supervised import GRAPHS, HELD_OUT, HELD_OUT_LABELS, KIND, LABELS, SCHEMA, SEVERAL, SIDES, make
+from supervised_cases import TARGETS, random_supervised
 from torch_geometric.data import Data
 
 import gspn
@@ -364,7 +365,7 @@ def test_nothing_is_set_if_anything_is_wrong(message: str, spoil: Callable[[Any]
 def test_a_damaged_target_in_the_file(target: Any, tmp_path: Path) -> None:
     quick().save(tmp_path)
     path = tmp_path / "model.json"
-    description = json.loads(path.read_text())
+    description = without_seal(path)
     description["settings"]["target"] = target
     path.write_text(json.dumps(description))
     with pytest.raises(CheckpointError, match="cannot be built"):

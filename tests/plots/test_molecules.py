@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import drawn
@@ -11,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from torch_geometric.data import Data
 
 import gspn
@@ -134,32 +136,30 @@ def test_bad_input_is_named(molecule: Any, values: Any, reason: str) -> None:
         draw_molecule(molecule, values)
 
 
-def test_lists_must_match() -> None:
-    with pytest.raises(InputError, match="there are no molecules"):
-        draw_molecules([], [])
-    with pytest.raises(InputError, match="there are 2 molecules, but 1 values"):
-        draw_molecules(["C", "C"], [[1]])
-    with pytest.raises(InputError, match="size must be"):
-        draw_molecule("C", [1], size=(10, 10))
+NO_MOLECULE = Data(x=torch.zeros(1, 1), edge_index=torch.zeros(2, 0, dtype=torch.long))
+OF_CHARGES = gspn.Schema([gspn.Continuous("charge")])
 
 
-def test_a_schema_without_elements_describes_no_molecules() -> None:
-    graph = Data(x=torch.zeros(1, 1), edge_index=torch.zeros(2, 0, dtype=torch.long))
-    with pytest.raises(InputError, match="it describes no molecules"):
-        draw_molecule(graph, [1.0], schema=gspn.Schema([gspn.Continuous("charge")]))
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        refused("there are no molecules", draw_molecules, [], []),
+        refused("there are 2 molecules, but 1 values", draw_molecules, ["C", "C"], [[1]]),
+        refused("size must be", draw_molecule, "C", [1], size=(10, 10)),
+        refused("it describes no molecules", draw_molecule, NO_MOLECULE, [1.0], schema=OF_CHARGES),
+    ],
+)
+def test_refusals(call: Callable[[], object], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        call()
 
 
 def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without(name: str, *arguments: Any, **keywords: Any) -> Any:
-        if name.split(".")[0] in ("rdkit", "matplotlib", "networkx"):
-            raise ImportError(name)
-        return imported(name, *arguments, **keywords)
-
     from gspn.plots.charts import Curve, curves
     from gspn.plots.graphs import draw_graph
 
-    imported = builtins.__import__
-    monkeypatch.setattr(builtins, "__import__", without)
+    for package in ("rdkit", "matplotlib", "networkx"):
+        monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"gspn\[chem\]"):
         draw_molecule("C", [1.0])
     with pytest.raises(MissingExtraError, match=r"gspn\[plots\]"):

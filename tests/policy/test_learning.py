@@ -19,8 +19,8 @@ from gspn import GSPN, Binary, Continuous, GraphDataset, Schema, SupervisedGSPN,
 from gspn.errors import InputError
 from gspn.graphs.missing import uniform_mask, with_missing
 from gspn.models import fitting as model_module
+from gspn.models.fitting import Judge
 from gspn.models.growing import grow, mixture_for
-from gspn.models.judging import Judge
 from gspn.policy import candidates, selection
 from gspn.queries.scoring import training_scores
 

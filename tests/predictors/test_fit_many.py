@@ -352,6 +352,7 @@ def test_estimators_are_fitted_where_they_are() -> None:
         ([], {}, "configurations is empty"),
         ({"hidden": 4}, {}, "configurations must be a list"),
         (DeepSets(KIND), {}, "configurations must be a list"),
+        ([DeepSets(KIND)] * 2, {}, "configuration 1 is the same object"),
         ([{"target": KIND}, 3], {}, "configuration 1 must be a mapping or a DeepSets, got 3"),
         ([{}, {"hidden": 0}], {"target": KIND}, "configuration 1: hidden must be an integer of at least 1, got 0"),
         ([{"width": 3}], {"target": KIND}, "configuration 0: .*width"),
@@ -365,12 +366,6 @@ def test_estimators_are_fitted_where_they_are() -> None:
 def test_refused(configurations: Any, shared: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         DeepSets.fit_many(configurations, EMBEDDINGS, Y, progress=False, **shared)
-
-
-def test_one_object_cannot_be_two_heads() -> None:
-    head = DeepSets(KIND)
-    with pytest.raises(InputError, match="configuration 1 is the same object"):
-        DeepSets.fit_many([head, head], EMBEDDINGS, Y, progress=False)
 
 
 # Losses that are not numbers.

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gspn.errors import GSPNError
 from gspn.predictors.embeddings import PackedEmbeddings, Space
-from gspn.predictors.pooling import rectified_sums
+from gspn.predictors.heads import rectified_sums
 
 PTR = torch.tensor([0, 3, 3, 4, 9])
 """The second graph has no vertices."""

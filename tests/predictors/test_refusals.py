@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from small_embeddings import GRAPHS, KIND, OTHER_SIGNAL, OTHERS, SIGNAL, fitted, kinds, labels, make
+from refusals import refused
+from small_embeddings import GRAPHS, KIND, OTHER_SIGNAL, OTHERS, SIGNAL, TARGETS, fitted, kinds, labels, make
 
-from gspn import Binary, Schema
+from gspn import Binary, Continuous, Count, Schema
 from gspn.errors import InputError
 from gspn.predictors import DeepSets
+from gspn.targets import Target
+
+Y = kinds(SIGNAL)
+TWO = Schema([Binary("p"), Binary("q")])
+HALF = {"p": [True] * len(GRAPHS), "q": [None] * len(GRAPHS)}
 
 
-def test_labels_that_are_refused() -> None:
-    y = kinds(SIGNAL)
-    with pytest.raises(InputError, match="y has 119 rows, but there are 120 to predict"):
-        make().fit(GRAPHS, y[:-1])
-    with pytest.raises(
-        InputError, match="attribute 'kind', row 3: 'green' is none of the categories low, middle, high"
-    ):
-        make().fit(GRAPHS, [*y[:3], "green", *y[4:]])
-    with pytest.raises(InputError, match="y must be a sequence of labels, got None"):
-        make().fit(GRAPHS)
-    with pytest.raises(InputError, match="validation must be a pair"):
-        make().fit(GRAPHS, y, validation=OTHERS)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="validation: y has 3 rows, but there are 60"):
-        make().fit(GRAPHS, y, validation=(OTHERS, y[:3]))
+def asked_for_probabilities(target: Target) -> None:
+    fitted(target, epochs=1).predict_proba(OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        refused("y has 119 rows, but there are 120 to predict", make().fit, GRAPHS, Y[:-1]),
+        refused("row 3: 'green' is none of .* low, middle, high", make().fit, GRAPHS, [*Y[:3], "green", *Y[4:]]),
+        refused("y must be a sequence of labels, got None", make().fit, GRAPHS),
+        refused("validation must be a pair", make().fit, GRAPHS, Y, validation=OTHERS),
+        refused("validation: y has 3 rows, but there are 60", make().fit, GRAPHS, Y, validation=(OTHERS, Y[:3])),
+        refused("target 'kind': all labels are missing", make().fit, GRAPHS, [None] * len(GRAPHS)),
+        refused("target 'q': all labels are missing", make(TWO).fit, GRAPHS, HALF),
+        refused("validation: all labels are missing", make().fit, GRAPHS, Y, validation=(OTHERS, [None] * len(OTHERS))),
+        *(
+            refused("predict_proba is for .*categorical or binary", asked_for_probabilities, target)
+            for target in (Continuous("energy"), Count("rings"), TARGETS[-1])
+        ),
+        refused("graph 1: 3 columns, but 4 were", lambda: fitted(epochs=1).predict([GRAPHS[0], GRAPHS[1][:, :3]])),
+    ],
+)
+def test_what_is_asked_of_heads(call: Callable[[], object], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        call()
 
 
 def test_a_score_that_does_not_exist_cannot_be_monitored() -> None:

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
-from itertools import count
-from typing import Any
 
 import pytest
+from interruptions import interrupt_step
 from small_embeddings import GRAPHS, KIND, OTHER_SIGNAL, OTHERS, SIGNAL, fitted, kinds, make
 
 from gspn.errors import NotFittedError
 from gspn.predictors import DeepSets
-from gspn.training.loop import _Run
-
-
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Press Ctrl-C in the given step."""
-    calls, step = count(1), _Run.step
-
-    def interrupted(self: _Run, *arguments: Any) -> Any:
-        if next(calls) == number:
-            raise KeyboardInterrupt
-        return step(self, *arguments)
-
-    monkeypatch.setattr(_Run, "step", interrupted)
 
 
 @pytest.mark.parametrize("validated", [True, False])
@@ -32,7 +18,7 @@ def test_an_interrupted_run_leaves_what_it_has_learned(validated: bool, monkeypa
     validation = (OTHERS, kinds(OTHER_SIGNAL)) if validated else None
     head = make(batch_size=40)
     with monkeypatch.context() as patch:
-        interrupt_at(patch, 3 * 3 + 2)
+        interrupt_step(patch, 3 * 3 + 2)
         with pytest.raises(KeyboardInterrupt):
             head.fit(GRAPHS, kinds(SIGNAL), validation=validation, progress=False)
     whole = make(batch_size=40, epochs=3).fit(GRAPHS, kinds(SIGNAL), validation=validation, progress=False)
@@ -45,7 +31,7 @@ def test_interrupted_before_the_first_epoch_it_is_what_it_was(monkeypatch: pytes
     before = head.predict_proba(OTHERS)
     for one in (head, unfitted):
         with monkeypatch.context() as patch:
-            interrupt_at(patch, 2)
+            interrupt_step(patch, 2)
             with pytest.raises(KeyboardInterrupt):
                 one.fit(GRAPHS, kinds(SIGNAL), progress=False)
     assert (head.predict_proba(OTHERS) == before).all()

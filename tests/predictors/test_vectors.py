@@ -12,7 +12,8 @@ from gspn.attributes import FloatArray
 from gspn.predictors.outputs import outputs_for
 from gspn.predictors.vectors import FAMILIES, choose_heads
 from gspn.predictors.vectors.calibration import calibrate, log_probabilities
-from gspn.predictors.vectors.task import Task
+from gspn.predictors.vectors.families import HeadFamily
+from gspn.rows.task import Task
 
 CHEAP = ("linear", "linear support vectors")
 
@@ -40,7 +41,7 @@ def fitted_by_scikit_learn(family: str, rows: FloatArray, task: Task, settings: 
     )
     from sklearn.svm import SVC, SVR
 
-    from gspn.predictors.vectors import trees
+    from gspn.rows import trees
 
     if family == "support vectors":
         width, cost = settings
@@ -50,6 +51,14 @@ def fitted_by_scikit_learn(family: str, rows: FloatArray, task: Task, settings: 
             return SVR(C=cost, gamma=rate, epsilon=0.05).fit(rows, task.labels).predict(judged)[:, None]
         machines = [SVC(C=cost, gamma=rate).fit(rows, side) for side in task.sides.T]
         return np.column_stack([machine.decision_function(judged) for machine in machines])
+    if family == "kernel ridge":
+        from sklearn.kernel_ridge import KernelRidge
+
+        width, penalty = settings
+        distances = ((rows[:, None] - rows) ** 2).sum(-1)
+        targets = task.sides if task.classes else task.labels[:, None]
+        machine = KernelRidge(alpha=penalty, kernel="rbf", gamma=width / np.median(distances[distances > 0]))
+        return machine.fit(rows, targets - targets.mean(0)).predict(judged) + targets.mean(0)
     if family == "extra trees":
         arguments: dict[str, Any] = {"n_estimators": trees.FOREST, "min_samples_leaf": settings, "random_state": 0}
         if not task.classes:
@@ -67,7 +76,7 @@ def fitted_by_scikit_learn(family: str, rows: FloatArray, task: Task, settings: 
 
 
 @pytest.mark.parametrize("number", [0, 2, 3])
-@pytest.mark.parametrize("family", ["support vectors", "extra trees", "boosting"])
+@pytest.mark.parametrize("family", ["support vectors", "kernel ridge", "extra trees", "boosting"])
 def test_kept_arrays_answer_as_the_estimators_do(family: str, number: int) -> None:
     (rows, values), (judged, _) = drawn(80), drawn(30, seed=1)
     labels = classes(values, number) if number else (values - values.mean()) / values.std()
@@ -75,7 +84,7 @@ def test_kept_arrays_answer_as_the_estimators_do(family: str, number: int) -> No
     settings, head = next(FAMILIES[family].heads(rows, task, 0))
     expected = fitted_by_scikit_learn(family, rows, task, settings, judged)
     # libsvm stops when its optimality conditions hold to 1e-3, on Gram matrices elsewhere than on rows.
-    tolerance = 1e-2 if family == "support vectors" else 1e-6
+    tolerance = {"support vectors": 1e-2, "kernel ridge": 1e-4}.get(family, 1e-6)
     np.testing.assert_allclose(head.outputs(judged), expected, rtol=tolerance, atol=tolerance)
 
 
@@ -185,6 +194,45 @@ def test_hardly_any_values(target: Any, labels: list[float]) -> None:
     rows, _ = drawn(len(labels))
     chosen = choose_heads(rows, np.array(labels)[:, None], target, families=CHEAP)
     np.testing.assert_allclose(chosen.heads[0].values(drawn(50, seed=1)[0]), 4.0, atol=1e-6)
+
+
+def test_many_columns_that_say_nothing_drown_no_others() -> None:
+    """40 labels, few columns that matter, 400 that do not: as two kinds of equal weight they are as good as alone."""
+    x, y = drawn(340, seed=4)
+    rows = np.concatenate([x, np.random.default_rng(5).standard_normal((340, 400))], axis=1)
+    rows[:, 6:10] = 0.0
+    rows[50:, 6:10] = 100.0  # what is rare among the labelled ones reaches far elsewhere
+    first = np.arange(rows.shape[1]) < 6
+    balanced = np.where(first, 10 / np.sqrt(6), 10 / np.sqrt(400))
+
+    def error(*views: FloatArray) -> float:
+        chosen = choose_heads(
+            rows[:40], y[:40, None], Continuous("y"), families=("linear", "support vectors", "together"), views=views
+        )
+        return float(np.mean((chosen.heads[0].values(rows[40:]) - y[40:]) ** 2))
+
+    plain, alone, viewed = error(), error(first.astype(float)), error(balanced, first.astype(float))
+    assert viewed < 0.8 * plain
+    assert viewed < 1.2 * alone
+
+
+def test_heads_that_have_learned_from_everything_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = drawn(120)
+    labels = classes(y, 2)[:, None]
+    learned = []
+    one = HeadFamily.one
+
+    def noted(self: HeadFamily, *given: Any) -> Any:
+        learned.append(self)
+        return one(self, *given)
+
+    monkeypatch.setattr(HeadFamily, "one", noted)
+    arguments: dict[str, Any] = {"families": ("linear", "extra trees"), "validation": (x[80:], labels[80:])}
+    kept = choose_heads(x[:80], labels[:80], Binary("y"), refit=False, **arguments)
+    assert not learned
+    again = choose_heads(x[:80], labels[:80], Binary("y"), refit=True, **arguments)
+    assert len(learned) == 1
+    assert kept.tried == again.tried
 
 
 def test_several_targets_have_their_own_labels_and_heads() -> None:

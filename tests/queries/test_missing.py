@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 import torch
 from oracle_cases import draw_values, make_case
+from seeded import generator
 from small_distributions import as_mixture
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import TEMPLATES, random_model, template
@@ -29,10 +30,6 @@ def model_of(name: str, seed: int = 1, **arguments: Any) -> GSPN:
     return random_model(EVERY_KIND, seed, template=template(name, EVERY_KIND, 3, seed), **arguments)
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 # ---- log_prob_missing
 
 
@@ -41,8 +38,8 @@ def test_likelihood_of_the_truth_is_the_oracles(seed: int) -> None:
     case = make_case(seed)
     missing = np.isnan(case.graph.x)
     truth = draw_values(np.random.default_rng(500 + seed), case.model.schema, len(missing), 0.1)
-    filled = oracle.Graph(np.where(missing, truth, case.graph.x), case.graph.edges)
-    theirs = oracle.masked(case.theirs, filled, {(int(v), int(c)) for v, c in np.argwhere(missing)})
+    asked = [{int(c): x[c] for c in np.flatnonzero(own & ~np.isnan(x))} for own, x in zip(missing, truth, strict=True)]
+    theirs = [oracle.answer(case.theirs, case.graph, v, values) for v, values in enumerate(asked)]
     for given in (torch.from_numpy(truth), Data(x=torch.from_numpy(truth))):
         ours = case.model.log_prob_missing(case.data, given)
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-9, atol=1e-9, err_msg=str(case.axes))
@@ -69,27 +66,32 @@ def test_observed_entries_of_the_truth_are_not_read() -> None:
     assert torch.equal(model.log_prob_missing(graph, truth), model.log_prob_missing(graph, other))
 
 
-def test_wrong_truths() -> None:
-    model, graph = model_of("naive Bayes"), draw_graphs(1, seed=3, sizes=(5, 5))[0]
-    with pytest.raises(GSPNError, match=r"truth of graph 0 must have shape \[5, 5\], got \[4, 5\]"):
-        model.log_prob_missing(graph, torch.zeros(4, 5))
-    with pytest.raises(GSPNError, match="truth: graph 0: x has shape"):
-        model.log_prob_missing(graph, torch.zeros(5, 4))
-    with pytest.raises(GSPNError, match="there are 2 graphs, but truth has 1"):
-        model.log_prob_missing([graph, graph], [torch.zeros(5, 5)])
-    with pytest.raises(GSPNError, match=r"truth of graph 0 must have shape .* got NoneType"):
-        model.log_prob_missing(graph, None)
-    wrong = torch.zeros(5, 5)
-    wrong[2, 1] = 7.0
-    with pytest.raises(GSPNError, match="truth: graph 0, vertex 2, attribute 'element': code 7 is none"):
-        model.log_prob_missing(graph, wrong)
-    wrong[2, 1] = 0.0
-    wrong[1, 0] = 1e9
-    with pytest.raises(GSPNError, match=r"truth: graph 0, vertex 1, attribute 'charge': .* deviations"):
-        model.log_prob_missing(graph, wrong)
-
-
 # ---- impute
+
+
+FIVE = draw_graphs(1, seed=3, sizes=(5, 5))[0]
+
+
+def with_entry(row: int, column: int, value: float) -> torch.Tensor:
+    truth = torch.zeros(5, 5)
+    truth[row, column] = value
+    return truth
+
+
+@pytest.mark.parametrize(
+    ("graphs", "truth", "named"),
+    [
+        (FIVE, torch.zeros(4, 5), r"truth of graph 0 must have shape \[5, 5\], got \[4, 5\]"),
+        (FIVE, torch.zeros(5, 4), "truth: graph 0: x has shape"),
+        ([FIVE, FIVE], [torch.zeros(5, 5)], "there are 2 graphs, but truth has 1"),
+        (FIVE, None, "truth of graph 0 must have shape .* got NoneType"),
+        (FIVE, with_entry(2, 1, 7.0), "truth: graph 0, vertex 2, attribute 'element': code 7 is none"),
+        (FIVE, with_entry(1, 0, 1e9), "truth: graph 0, vertex 1, attribute 'charge': .* deviations"),
+    ],
+)
+def test_wrong_truths(graphs: Any, truth: Any, named: str) -> None:
+    with pytest.raises(GSPNError, match=named):
+        model_of("naive Bayes").log_prob_missing(graphs, truth)
 
 
 def test_the_mean_is_the_papers_formula() -> None:

@@ -11,6 +11,7 @@ import pytest
 import scipy.stats
 import torch
 from numpy.typing import NDArray
+from seeded import generator
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import random_model, template
 from torch_geometric.data import Data
@@ -21,10 +22,6 @@ from gspn.queries.pseudo_gibbs import side_by_side
 SCHEMA = Schema([Binary("a"), Categorical("b", ["u", "v", "w"])])
 VALUES = list(itertools.product((0.0, 1.0), (0.0, 1.0, 2.0)))
 SIGNIFICANCE = 1e-4
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def graph_of(x: Any, edges: list[tuple[int, int]]) -> Data:

@@ -21,8 +21,8 @@ from gspn import GSPN, Continuous, Schema, register_aggregation
 from gspn.circuits import Context, register_leaf
 from gspn.circuits.leaves import GaussianLeaves
 from gspn.graphs.batch import Batch
-from gspn.graphs.colouring import independent_groups
 from gspn.graphs.edits import edit
+from gspn.graphs.walks import independent_groups
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.aggregation import Mean, Messages
 from gspn.hierarchy.contexts import two_hops

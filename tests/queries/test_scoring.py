@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from forged import without_seal
 from oracle_cases import make_case
 from small_graphs import EVERY_KIND, draw_graphs
 from small_models import TEMPLATES, random_model, template
@@ -89,22 +90,22 @@ def test_ranks_are_uniform_on_the_training_data_and_high_for_the_strange() -> No
     vertices = sum(graph.num_nodes for graph in graphs)
     assert len(model.training_scores_["vertices"]) == vertices  # fewer than would be sampled
     assert len(model.training_scores_["graphs"]) == 60
-    ranks = torch.cat(model.rank_vertices(graphs))
+    ranks = torch.cat(model.unusualness_of_vertices(graphs))
     expected = (torch.arange(vertices, dtype=torch.float64)) / vertices
     torch.testing.assert_close(ranks.sort().values, expected, rtol=0, atol=3 / vertices)  # there may be ties
-    torch.testing.assert_close(model.rank_graphs(graphs).sort().values, torch.arange(60).double() / 60)
+    torch.testing.assert_close(model.unusualness_of_graphs(graphs).sort().values, torch.arange(60).double() / 60)
     strange = graphs[0].clone()
     strange.x[1] = torch.tensor([40.0, 1.0, 0.0, 60.0, 90.0])
-    assert model.rank_vertices(strange, vertices=[1]).item() == 1
+    assert model.unusualness_of_vertices(strange, vertices=[1]).item() == 1
     assert model.score_entries(strange)[1].argmin() in (0, 3)
-    assert model.rank_graphs(strange) > model.rank_graphs(graphs[0])
+    assert model.unusualness_of_graphs(strange) > model.unusualness_of_graphs(graphs[0])
     strange.x[1] = math.nan
-    assert torch.isnan(model.rank_vertices(strange)[1])
+    assert torch.isnan(model.unusualness_of_vertices(strange)[1])
 
 
 def test_a_higher_score_never_ranks_stranger() -> None:
     model, others = fitted(), draw_graphs(20, seed=5)
-    scores, ranks = torch.cat(model.score_vertices(others)), torch.cat(model.rank_vertices(others))
+    scores, ranks = torch.cat(model.score_vertices(others)), torch.cat(model.unusualness_of_vertices(others))
     order = scores.argsort()
     assert bool((ranks[order].diff() <= 0).all())
     assert bool((ranks >= 0).all())
@@ -116,13 +117,13 @@ def test_kept_scores_are_saved_and_forgotten_with_the_parameters(tmp_path: Path)
     model.save(tmp_path)
     loaded = gspn.load(tmp_path, GSPN)
     assert loaded.training_scores_ == model.training_scores_
-    assert torch.equal(loaded.rank_graphs(graphs), model.rank_graphs(graphs))
+    assert torch.equal(loaded.unusualness_of_graphs(graphs), model.unusualness_of_graphs(graphs))
     loaded.set_parameters(model.get_parameters())
-    with pytest.raises(GSPNError, match="no scores of vertices to rank by; call keep_scores"):
-        loaded.rank_vertices(graphs)
+    with pytest.raises(GSPNError, match="no scores of vertices to compare with; call keep_scores"):
+        loaded.unusualness_of_vertices(graphs)
     again = gspn.load(tmp_path).keep_scores(draw_graphs(60, seed=4))
     assert again.training_scores_ == model.training_scores_
-    description = json.loads((tmp_path / "model.json").read_text())
+    description = without_seal(tmp_path / "model.json")
     for damaged in ([1.0], {"vertices": [1.0]}, {"vertices": ["a"], "graphs": []}, {"vertices": 1.0, "graphs": []}):
         description["results"]["training_scores"] = damaged
         (tmp_path / "model.json").write_text(json.dumps(description))
@@ -147,7 +148,7 @@ def test_samples_are_bounded_and_seeded() -> None:
     assert kept["vertices"] == sorted(kept["vertices"])
     model.keep_scores(graphs, most_vertices=3)  # no graph is that small
     with pytest.raises(GSPNError, match="no scores of graphs"):
-        model.rank_graphs(graphs)
+        model.unusualness_of_graphs(graphs)
     with pytest.raises(GSPNError, match="most_vertices must be"):
         model.keep_scores(graphs, most_vertices=0)
 
@@ -158,7 +159,7 @@ def test_vertices_that_were_no_part_of_the_training_rank_nobody() -> None:
     model.fit(graphs, [True, False] * 3, progress=False)
     assert model.training_scores_ is None
     model.fit(graphs, [True, False] * 3, progress=False, likelihood_weight=1.0)
-    assert len(torch.cat(model.rank_vertices(graphs))) == sum(graph.num_nodes for graph in graphs)
+    assert len(torch.cat(model.unusualness_of_vertices(graphs))) == sum(graph.num_nodes for graph in graphs)
 
 
 def test_what_would_take_long_is_not_done_unasked(

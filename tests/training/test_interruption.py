@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 from comparison import losses, same
+from interruptions import interrupt_at
 from safetensors import safe_open
 from small_graphs import EVERY_KIND, draw_graphs
 from torch import Tensor
-from torch_geometric.data import Data
 
-from gspn import GSPN, Continuous, Schema, files
-from gspn.errors import CheckpointError, GSPNError, InputError, NotFittedError
+from gspn import GSPN, files
+from gspn.errors import GSPNError, NotFittedError
 from gspn.graphs import Batch
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.models import fitting as model_module
@@ -34,18 +33,6 @@ PASSES = 4
 
 def make(**arguments: Any) -> GSPN:
     return GSPN(EVERY_KIND, **{"num_layers": 2, "num_states": 3, "epochs": 5, "batch_size": 5, "seed": 1} | arguments)
-
-
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Press Ctrl-C the given time that the model is evaluated."""
-    calls, forward = count(1), Hierarchy.forward
-
-    def interrupted(self: Hierarchy, batch: Batch) -> Evaluation:
-        if next(calls) == number:
-            raise KeyboardInterrupt
-        return forward(self, batch)
-
-    monkeypatch.setattr(Hierarchy, "forward", interrupted)
 
 
 def script_validation(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> None:
@@ -247,38 +234,3 @@ def test_validation_loss_that_is_no_number_is_no_improvement(monkeypatch: pytest
         except GSPNError as error:
             assert "epoch 1" in str(error)  # noqa: PT017 (to raise is one of two right ways)
     assert same(model, make(epochs=1).fit(GRAPHS)), "the weights of the first epoch, the best"
-
-
-# Refused before anything is lost.
-
-
-def two_columns(charge: Tensor, mass: Tensor) -> list[Any]:
-    return [Data(x=torch.stack([charge, mass], dim=1), edge_index=torch.tensor([[0, 1], [1, 0]]))]
-
-
-def refusals(tmp_path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    values, missing = torch.tensor([100.0, 300.0]), torch.full((2,), math.nan)
-    yield "'mass' is missing at every vertex", {"graphs": two_columns(values, missing)}
-    fine = two_columns(values, values)
-    yield "more than 1e.06 deviations", {"graphs": fine, "validation": two_columns(values * 1e9, values)}
-    other = tmp_path / "other run.safetensors"
-    GSPN(Schema([Continuous("charge"), Continuous("mass")]), 2, 2, epochs=0).fit(fine, checkpoint=other)
-    yield "belongs to another run", {"graphs": fine, "checkpoint": other, "lr": 0.01}
-    broken = tmp_path / "broken.safetensors"
-    broken.write_bytes(b"no checkpoint")
-    yield "not readable", {"graphs": fine, "checkpoint": broken}
-
-
-@pytest.mark.parametrize("number", range(4), ids=["missing attribute", "far values", "another run", "broken file"])
-def test_refused_fit_loses_nothing(number: int, tmp_path: Path) -> None:
-    schema = Schema([Continuous("charge"), Continuous("mass")])
-    graphs = two_columns(torch.tensor([-1.0, 1.0]), torch.tensor([0.5, 0.1]))
-    model = GSPN(schema, num_layers=2, num_states=2, epochs=2).fit(graphs)
-    before, history, answer = snapshot(model), model.history_, model.log_likelihood(graphs[0])
-    message, arguments = list(refusals(tmp_path))[number]
-    with pytest.raises((InputError, CheckpointError), match=message):
-        model.fit(arguments.pop("graphs"), **arguments)
-    found = model.state_dict()
-    assert all(torch.equal(found[name], before[name]) for name in before)
-    assert torch.equal(model.log_likelihood(graphs[0]), answer)
-    assert model.history_ == history

@@ -1,9 +1,4 @@
-"""Several processes started by `torchrun` train like one.
-
-In float64 the only difference is the order in which losses and gradients are summed, a relative 1e-16 a step. Adam
-divides a gradient by its own size and so turns relative errors into absolute ones times lr; after the 15 to 105 steps
-here weights differ by up to 5e-13, far below the 1e-8 that is asked for.
-"""
+"""Several processes started by `torchrun` train like one."""
 
 from __future__ import annotations
 
@@ -16,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from comparison import OF_PROCESSES
 from training.run_together import CASES, EPOCHS, EVALUATED_AT_ONCE, fit
 
 import gspn
 from gspn.training import loop
 
 SCRIPT = Path(__file__).with_name("run_together.py")
-TOLERANCE = 1e-8
 
 
 def free_port() -> int:
@@ -79,7 +74,7 @@ def test_two_processes_train_like_one(tmp_path: Path, monkeypatch: pytest.Monkey
         alone = fit(arguments)
         assert len(alone.history_) == EPOCHS
         assert len({record["validation"] for record in alone.history_}) == EPOCHS, "nothing was learned"
-        assert_same_run(ranks[0], alone, TOLERANCE)
+        assert_same_run(ranks[0], alone, OF_PROCESSES)
         assert_same_run(ranks[1], ranks[0], 0.0)  # every process ends with the same bits
 
     # A checkpoint of two processes is continued by one.
@@ -87,7 +82,7 @@ def test_two_processes_train_like_one(tmp_path: Path, monkeypatch: pytest.Monkey
     checkpoint = tmp_path / "two epochs.safetensors"
     assert len(gspn.load(tmp_path / "two epochs" / "0", gspn.GSPN).history_) == 2
     continued = fit(CASES["masked"], checkpoint=checkpoint)
-    assert_same_run(continued, whole, TOLERANCE)
+    assert_same_run(continued, whole, OF_PROCESSES)
     seconds = [record["seconds"] for record in continued.history_[:2]]
     kept = [record["seconds"] for record in gspn.load(tmp_path / "two epochs" / "0", gspn.GSPN).history_]
     assert seconds == kept, "the first two epochs are those of the two processes"
@@ -95,4 +90,4 @@ def test_two_processes_train_like_one(tmp_path: Path, monkeypatch: pytest.Monkey
     # All processes continue from the same epoch, also while one of them is still busy with writing it.
     assert code == 0, printed
     for rank in ("0", "1"):
-        assert_same_run(gspn.load(tmp_path / "again" / rank, gspn.GSPN), whole, TOLERANCE)
+        assert_same_run(gspn.load(tmp_path / "again" / rank, gspn.GSPN), whole, OF_PROCESSES)

@@ -14,9 +14,9 @@ from torch_geometric.data import Data
 from gspn import GSPN, Categorical, from_smiles
 from gspn.web.examples import EXAMPLES
 from gspn.web.learning import ATOM_FEATURES
-from gspn.web.speed import FIFTY_ATOMS
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
+FIFTY_ATOMS = "CC(C)c1c(C(=O)Nc2ccccc2)c(-c2ccccc2)c(-c2ccc(F)cc2)n1CCC(O)CC(O)CC(=O)OCCCCCCCCC"
 
 
 def molecule(smiles: str) -> Data:
@@ -100,7 +100,8 @@ def test_bonds_come_and_go_and_degrees_follow(client: TestClient, model: GSPN) -
     remove, add = {"do": "remove", "ends": [1, 0]}, {"do": "add", "ends": [0, 12], "type": 0}
     found = ask(client, "what-if", smiles=ASPIRIN, edits=[remove, add])
     changes = {1: {"degree": 2}, 12: {"degree": 2}}
-    expected = model.what_if(molecule(ASPIRIN), changes, add_edges=[(0, 12, 0)], remove_edges=[(0, 1)])
+    edges: dict[str, Any] = {"add_edges": [(0, 12, 0)], "remove_edges": [(0, 1)]}
+    expected = model.what_if(molecule(ASPIRIN), changes, **edges, leave_one_out=False)
     assert_close(found["change"], expected.change)
     assert [0, 1, 0, False] in found["edges"]
     assert [0, 1, 0, False] not in found["edges_after"]
@@ -152,7 +153,7 @@ def test_layouts_do_not_depend_on_edits(client: TestClient) -> None:
 
 
 def test_fifty_atoms(client: TestClient) -> None:
-    """The molecule on which `python -m gspn.web.speed` measures is answered about wholly."""
+    """A molecule of this size is answered about wholly."""
     found = ask(client, "what-if", smiles=FIFTY_ATOMS, edits=[put(0, "N")], leave_one_out=True)
     assert len(found["places"]) == len(found["names"]) == 50
     ranked = ask(client, "replacements", smiles=FIFTY_ATOMS, vertex=7, attribute="element", leave_one_out=True)

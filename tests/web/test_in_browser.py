@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
+import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
+import torch
 
-from gspn import GSPN, from_smiles
+from gspn import GSPN, Categorical, Schema, from_arrays, from_smiles
+from gspn.web.app import create_app
 from gspn.web.learning import ATOM_FEATURES
+from gspn.web.serving import listening, server_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -38,6 +44,18 @@ def tolerant(browser: Browser) -> Iterator[Page]:
 
 def _is_strange(said: Any) -> bool:
     return said.type in ("error", "warning") and "Failed to load resource" not in said.text
+
+
+@contextlib.contextmanager
+def running(app: Any) -> Iterator[str]:
+    """The address of a server of an app."""
+    server = server_of(app)
+    with listening("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join()
 
 
 def open_page(page: Page, address: str, smiles: str = ASPIRIN) -> None:
@@ -71,7 +89,7 @@ def test_edit_undo_redo_reload(page: Page, address: str, model: GSPN) -> None:
 
     graph = from_smiles([ASPIRIN], features=ATOM_FEATURES, progress=False)[0]
     expected = model.what_if(graph, {3: {"element": "N"}}, leave_one_out=True)
-    total = f"{expected.total:+.3f} nats".replace("-", "−")
+    total = f"{expected.total:+.3f} (".replace("-", "−")
     assert total in caption(page)
     cell = page.locator("#table tr[data-vertex='3'] td").nth(4)
     assert cell.inner_text() == f"{expected.change[3]:+.3f}".replace("-", "−")
@@ -112,7 +130,7 @@ def test_the_scale_is_locked_until_it_is_fitted_again(page: Page, address: str) 
     page.check("input[value=relative]")
     assert "before" in (page.get_attribute("#legend svg", "aria-label") or "")
     page.check("input[value=likelihood]")
-    assert "mean" in (page.get_attribute("#legend svg", "aria-label") or "")
+    assert "average" in (page.get_attribute("#legend svg", "aria-label") or "")
     now = caption(page)
     page.check("input[value=pseudo]")
     page.wait_for_function("now => document.getElementById('caption-edited').innerText !== now", arg=now)
@@ -128,15 +146,15 @@ def test_replacements_say_what_cannot_be(page: Page, address: str) -> None:
     impossible.click(force=True)
     assert caption(page) == "no edits yet"
     replace(page, 1, "null")
-    assert page.text_content("#edited [data-vertex='1'] text") == "?"
+    assert ", ?." in (page.get_attribute("#edited [data-vertex='1']", "aria-label") or "")
     page.select_option("#attribute", "aromatic")
     page.wait_for_selector(".replacement[data-value='true']")
 
 
 def test_edges_can_be_removed_and_added(page: Page, address: str) -> None:
     open_page(page, address)
-    drawn = page.locator("#edited svg line")
-    before, original = drawn.count(), page.locator("#original svg line").count()
+    drawn = page.locator("#edited .structure path[class*='bond-']")
+    before, original = drawn.count(), page.locator("#original .structure path[class*='bond-']").count()
     page.click("#edited [data-vertex='0']")
     page.click("#bonds summary")
     page.click("#bond-list button")
@@ -151,7 +169,7 @@ def test_edges_can_be_removed_and_added(page: Page, address: str) -> None:
     page.reload()
     page.wait_for_function("() => document.querySelectorAll('#history li').length === 3")
     assert drawn.count() == added
-    assert page.locator("#original svg line").count() == original, "what it was stays beside it"
+    assert page.locator("#original .structure path[class*='bond-']").count() == original, "what it was stays beside it"
 
 
 def test_table_and_drawing_are_linked(page: Page, address: str) -> None:
@@ -180,7 +198,8 @@ def test_saving(page: Page, address: str, tmp_path: Path) -> None:
     root = ElementTree.parse(tmp_path / "drawing.svg").getroot()
     circles = [one for one in root.iter("{http://www.w3.org/2000/svg}circle") if one.get("fill") != "none"]
     assert len(circles) == 26
-    assert "nats" in "".join(root.itertext())
+    assert "more likely" in "".join(root.itertext())
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}path"))) > 26  # the structure, with numbers of atoms
     assert "script" not in (tmp_path / "drawing.svg").read_text()
     with page.expect_download() as saved:
         page.click("#export-csv")
@@ -190,6 +209,50 @@ def test_saving(page: Page, address: str, tmp_path: Path) -> None:
     assert len(rows) == 13
     assert (rows[3]["element before"], rows[3]["element after"]) == ("O", "N")
     assert float(rows[3]["after"]) - float(rows[3]["before"]) == pytest.approx(float(rows[3]["change"]), abs=1e-4)
+
+
+def test_atoms_have_one_number_everywhere(page: Page, address: str) -> None:
+    """In the picture, the table, the address, and the commands: from 0, in the order of the SMILES."""
+    open_page(page, address, "Clc1ccc(CNC(C)=O)cc1")
+    assert page.locator("#table tr[data-vertex='0'] .badge").inner_text() == "Cl0"
+    replace(page, 0, '"O"')
+    assert "edit=%5B0%2C%22element%22%2C%22O%22%5D" in page.url
+    # RDKit draws numbers as shapes of the classes note and atom; the drawing is the same as with its own numbers.
+    numbers = (
+        page.locator("#edited .structure path.note").count() or page.locator("#edited .structure text.note").count()
+    )
+    assert numbers >= 12
+    assert page.inner_text("#table-heading") == "Atoms"
+
+
+def test_the_structure_lies_over_its_discs(page: Page, address: str) -> None:
+    open_page(page, address, "Clc1ccc(CNC(C)=O)cc1")
+    for side in ("original", "edited"):
+        box = page.locator(f"#{side} .structure").bounding_box()
+        discs = page.locator(f"#{side} .vertex circle:nth-child(2)")
+        own = [discs.nth(n).bounding_box() for n in range(discs.count())]
+        assert box is not None
+        assert all(one is not None for one in own)
+        left, right = (find(one["x"] + one["width"] / 2 for one in own if one) for find in (min, max))
+        # Bonds end at the centres of the outermost discs; letters reach a little further.
+        assert abs(box["x"] - left) < 20
+        assert abs(box["x"] + box["width"] - right) < 20
+    styled = page.eval_on_selector_all(".structure [style]", "all => all.length")
+    assert styled == 0, "the page allows no styles, and saved drawings need their colours"
+
+
+def test_a_sentence_says_what_the_number_means(page: Page, address: str) -> None:
+    open_page(page, address)
+    assert "click one to see what it could be" in page.inner_text("#meaning")
+    replace(page, 3, '"N"')
+    said = page.inner_text("#meaning")
+    found = re.search(r"the edited version is ([0-9.,⁰¹²³⁴⁵⁶⁷⁸⁹]+) times (more|less) likely", said)
+    assert found
+    assert f"{found[1]} times {found[2]} likely" in caption(page)
+    change = float(caption(page).partition(" ")[0].replace("−", "-"))
+    assert (change > 0) == (found[2] == "more")
+    for word in ("nats", "pseudo", "state"):
+        assert word not in page.inner_text("body").lower()
 
 
 def test_keyboard_alone(page: Page, address: str) -> None:
@@ -322,3 +385,28 @@ def test_hostile_tables(tolerant: Page, address: str) -> None:
     tolerant.set_input_files("#nodes", {"name": "nodes.csv", "mimeType": "text/csv", "buffer": large})
     tolerant.click("#upload-form button")
     tolerant.wait_for_function("() => document.getElementById('message').innerText.includes('too large')")
+
+
+def test_hundreds_of_vertices_can_be_told_apart(page: Page) -> None:
+    """Dots that are seen and met by the pointer, and stay apart."""
+    side, schema = 18, Schema([Categorical("team", ["a", "b"])])
+    numbers = [(row, column) for row in range(side) for column in range(side)]
+    nodes = "id,team\n" + "".join(f"v{n},{'ab'[row > 8]}\n" for n, (row, _) in enumerate(numbers))
+    pairs = [(n, n + 1) for n, (_, column) in enumerate(numbers) if column + 1 < side]
+    pairs += [(n, n + side) for n, (row, _) in enumerate(numbers) if row + 1 < side]
+    edges = "source,target\n" + "".join(f"v{u},v{v}\n" for u, v in pairs)
+    graph = from_arrays(torch.zeros(4, 1), torch.tensor([[0, 1], [1, 0]]), schema=schema)
+    model = GSPN(schema, num_layers=2, num_states=2, objective="masked", epochs=1).fit(graph, progress=False)
+    app = create_app(model, greeting=(nodes.encode(), edges.encode()))
+    with running(app) as address:
+        page.goto(address)
+        page.wait_for_function("() => document.querySelectorAll('#edited .vertex').length === 324")
+        boxes = page.eval_on_selector_all(
+            "#edited .vertex circle:nth-child(2)",
+            "all => all.map(one => { const box = one.getBoundingClientRect(); return [box.x + box.width / 2, "
+            "box.y + box.height / 2, box.width]; })",
+        )
+    assert min(width for _, _, width in boxes) > 6
+    centres = np.array([[x, y] for x, y, _ in boxes])
+    nearest = np.sort(np.hypot(*(centres[:, None] - centres).transpose(2, 0, 1)), axis=1)[:, 1]
+    assert np.quantile(nearest, 0.05) > 0.8 * boxes[0][2]

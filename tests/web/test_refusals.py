@@ -157,6 +157,12 @@ def test_paths(client: TestClient) -> None:
     assert client.get("/api/what-if").status_code == 405
 
 
+def test_no_page_can_frame_it(client: TestClient) -> None:
+    policy = client.get("/").headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert policy.endswith("frame-ancestors 'none'")
+
+
 def test_names_of_other_machines(client: TestClient) -> None:
     for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "[::1", "", "a" * 5_000):
         answer = client.get("/", headers={"Host": host})

@@ -1,4 +1,4 @@
-"""Starting the server: from the command line, on loopback, with a saved model or one that is learned and kept."""
+"""Starting the server: from the command line, on loopback, with a saved model or the page's own."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
-from gspn import GSPN
+from gspn import GSPN, load
 from gspn.errors import InputError, MissingExtraError
-from gspn.web import learning, serving
+from gspn.web import learning, make_default, serving
 from gspn.web.app import create_app
 
 
@@ -99,51 +99,45 @@ def test_ports(model: GSPN, monkeypatch: pytest.MonkeyPatch) -> None:
         serving.serve(model, port=70_000, open_browser=False)
 
 
-def test_molecules_are_learned_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GSPN_CACHE", str(tmp_path))
-    monkeypatch.delenv("GSPN_DATA_ROOT", raising=False)
-    monkeypatch.setattr(learning, "builtin_molecules", lambda: ["CCO", "c1ccccc1Cl", "CC(=O)O", "CCN"])
-    monkeypatch.setitem(learning.MOLECULES, "epochs", 8)
+def ready(client: TestClient) -> Any:
+    """What the page is told once there is a model, or none to come."""
+    for _ in range(100):
+        if (seen := client.get("/api/about").json())["state"] != "learning":
+            break
+        time.sleep(0.02)
+    return seen
 
-    def about(client: TestClient) -> Any:
-        return client.get("/api/about").json()
 
+def test_the_page_has_a_model_of_its_own() -> None:
     with TestClient(create_app(), base_url="http://127.0.0.1") as client:
-        seen = about(client)
-        early = client.post("/api/what-if", json={"smiles": "CCO"})
-        assert early.status_code in (200, 503)
-        for _ in range(600):
-            if (seen := about(client))["state"] != "learning":
-                break
-            time.sleep(0.05)
+        seen = ready(client)
         assert seen["state"] == "ready", seen
-        first = client.post("/api/what-if", json={"smiles": "CCO"}).json()
-    monkeypatch.setattr(learning, "builtin_molecules", lambda: pytest.fail("learned again"))
+        assert seen["model"]["molecules"]
+        assert "MUV" in seen["model"]["learned_from"]
+        asked = {"smiles": "CCO", "vertex": 2, "attribute": "element", "leave_one_out": True}
+        found = client.post("/api/replacements", json=asked).json()
+    # An oxygen at the end of a chain is what it expects there before anything exotic.
+    order = [row["value"] for row in found["replacements"]]
+    assert order.index("O") < order.index("P")
+    assert order.index("C") < order.index("K")
+
+
+def test_the_model_is_small_and_is_that_of_its_maker() -> None:
+    assert sum(file.stat().st_size for file in learning.DEFAULT.iterdir()) < 2_000_000
+    model = load(learning.DEFAULT)
+    assert model.schema.names == learning.ATOM_FEATURES
+    made = make_default._SETTINGS
+    assert {name: getattr(model, name) for name in made} == made
+
+
+def test_a_model_that_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(learning, "DEFAULT", tmp_path / "gone")
     with TestClient(create_app(), base_url="http://127.0.0.1") as client:
-        for _ in range(100):
-            if about(client)["state"] == "ready":
-                break
-            time.sleep(0.05)
-        assert client.post("/api/what-if", json={"smiles": "CCO"}).json() == first
-
-
-def test_learning_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GSPN_CACHE", str(tmp_path))
-    monkeypatch.delenv("GSPN_DATA_ROOT", raising=False)
-
-    def fail() -> list[str]:
-        raise InputError("no molecules today")
-
-    monkeypatch.setattr(learning, "builtin_molecules", fail)
-    with TestClient(create_app(), base_url="http://127.0.0.1") as client:
-        for _ in range(100):
-            if (seen := client.get("/api/about").json())["state"] != "learning":
-                break
-            time.sleep(0.02)
-        assert (seen["state"], seen["error"]) == ("failed", "no molecules today")
+        seen = ready(client)
+        assert seen["state"] == "failed"
         answer = client.post("/api/what-if", json={"smiles": "CCO"})
         assert answer.status_code == 503
-        assert "no molecules today" in answer.json()["error"]
+        assert seen["error"] in answer.json()["error"]
         tables = client.post("/api/tables", files={"nodes": ("n.csv", b"id,x\n0,a\n1,b\n", "text/csv")})
         assert tables.json()["fitted"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -16,13 +17,14 @@ from comparison import same
 from fastapi.testclient import TestClient
 from friends import SCHEMA, friends
 
-from gspn import GSPN, GraphDataset, Stack, from_tables, policy
+from gspn import GSPN, GraphDataset, Stack, from_tables, policy, to_tables
 from gspn.graphs import pack
 from gspn.training import pause
 from gspn.web.app import create_app
+from gspn.web.columns import TableColumns
 from gspn.web.learning import Learning, learn_tables
 from gspn.web.limits import Limits
-from gspn.web.serving import model_of
+from gspn.web.serving import columns_of, model_of
 
 NODES = "id,team,age\n" + "".join(f"p{i},{'red' if i % 2 else 'blue'},{20.5 + i if i % 5 else ''}\n" for i in range(12))
 EDGES = "source,target,since\n" + "".join(f"p{i},p{(i + 2) % 12},2020\n" for i in range(12))
@@ -318,3 +320,44 @@ def test_what_is_done_is_said_in_words(tmp_path: Path) -> None:
     assert shares == sorted(shares)
     assert all(one["state"] == "learning" for one in said)
     assert learning.report()["state"] == "ready"
+
+
+def test_uploads_are_read_by_the_columns_of_the_model(tmp_path: Path) -> None:
+    model = GSPN(SCHEMA, num_layers=2, num_states=3, objective="masked", epochs=3)
+    model.fit(pack([friends(seed) for seed in range(5)], SCHEMA), progress=False).save(tmp_path / "m")
+    kept = {"id": "who", "ends": ["from", "to"], "graph": None, "edge_type": None}
+    (tmp_path / "m" / "reading.json").write_text(json.dumps(kept))
+    columns = columns_of(tmp_path / "m")
+    assert columns == TableColumns("who", "graph", "from", "to", "type")
+    people, contacts = to_tables(pack([friends(9)], SCHEMA), graph=None)
+    nodes = people.rename(columns={"id": "who"}).assign(junk="x").to_csv(index=False)
+    edges = contacts.rename(columns={"source": "from", "target": "to"}).to_csv(index=False)
+    with TestClient(create_app(model_of(tmp_path / "m"), columns=columns), base_url="http://127.0.0.1") as client:
+        report = upload(client, nodes, edges).json()
+        assert not report["fitted"], "the loaded model answers, whatever else the table has"
+        shown = ask(client, "what-if", upload=report["upload"])
+        assert shown["names"] == people["id"].astype(str).tolist()
+        wrong = upload(client, NODES, EDGES)
+        assert "needs a column called who" in wrong.json()["error"]
+        assert client.get("/api/about").json()["columns"]["id"] == "who"
+
+
+def test_a_model_of_tables_greets_with_its_table(friendly: tuple[GSPN, TestClient]) -> None:
+    app = create_app(friendly[0], greeting=(NODES.encode(), EDGES.encode()))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        name = client.get("/api/about").json()["greeting"]
+        assert ready(client, name)["state"] == "ready"
+        assert len(ask(client, "what-if", upload=name)["names"]) == 12
+
+
+def test_what_is_unknown_is_ranked_by_how_probable_it_is(friendly: tuple[GSPN, TestClient]) -> None:
+    people, contacts = to_tables(pack([friends(9)], SCHEMA), graph=None)
+    people.loc[3, "team"] = None
+    report = upload(friendly[1], people.to_csv(index=False), contacts.to_csv(index=False)).json()
+    assert not report["fitted"]
+    asked = {"upload": report["upload"], "vertex": 3, "attribute": "team", "leave_one_out": True}
+    found = ask(friendly[1], "replacements", **asked)
+    chances = [row["probability"] for row in found["replacements"]]
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) == pytest.approx(1.0)
+    assert chances == pytest.approx(sorted(found["conditional"]["probs"], reverse=True))

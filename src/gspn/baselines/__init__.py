@@ -8,11 +8,10 @@ from gspn.baselines.cgmm import CGMM
 from gspn.baselines.constant import Constant
 from gspn.baselines.deep_multisets import DeepMultisets
 from gspn.baselines.dgcnn import DGCNN
-from gspn.baselines.dgi import DGI
 from gspn.baselines.diff_pool import DiffPool
 from gspn.baselines.ecc import ECC
 from gspn.baselines.ecgmm import ECGMM
-from gspn.baselines.gae import GAE
+from gspn.baselines.encoders import DGI, GAE
 from gspn.baselines.gin import GIN
 from gspn.baselines.graph_embedder import GraphEmbedder
 from gspn.baselines.graph_network import GraphNetwork
@@ -22,6 +21,7 @@ from gspn.baselines.imputers import FeatureImputer
 from gspn.baselines.mixture import Mixture
 from gspn.baselines.molecule_rows import MoleculeForest
 from gspn.baselines.pooled_attributes import PooledAttributes
+from gspn.baselines.sorted_attributes import SortedAttributes
 from gspn.baselines.structure_agnostic import StructureAgnostic
 from gspn.baselines.weisfeiler_lehman import WeisfeilerLehman
 
@@ -44,6 +44,7 @@ __all__ = [
     "Mixture",
     "MoleculeForest",
     "PooledAttributes",
+    "SortedAttributes",
     "StructureAgnostic",
     "WeisfeilerLehman",
 ]

@@ -8,17 +8,19 @@ sees an extra "bottom" state instead, so the prior is a distribution for every v
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from torch.nn.functional import one_hot
 
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.contexts import neighbour_means
 from gspn.baselines.evidence import Column, read_entries
-from gspn.baselines.layerwise import LayerPosteriors, check_sizes
-from gspn.baselines.layerwise_em import LayerFor, LayerwiseEM, nothing_seen
+from gspn.baselines.layerwise import LayerFor, LayerPosteriors, LayerwiseEM, check_sizes, nothing_seen
 from gspn.graphs import Batch
 
 
+@dataclass(eq=False, repr=False)
 class CGMM(LayerwiseEM):
     """Contextual Graph Markov Model over typed vertex attributes, learned without labels.
 
@@ -51,29 +53,16 @@ class CGMM(LayerwiseEM):
         One dict a step of EM: layer, part, step, log_likelihood and objective (with the tables' prior) a vertex.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        num_layers: int = 5,
-        num_states: int = 20,
-        num_edge_types: int = 1,
-        context: int | None = None,
-        em_steps: int = 30,
-        tolerance: float = 1e-4,
-        smoothing: float = 0.01,
-        embedding: str = "unigram",
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.num_layers = num_layers
-        self.num_states = num_states
-        self.num_edge_types = num_edge_types
-        self.context = context
-        self.em_steps = em_steps
-        self.tolerance = tolerance
-        self.smoothing = smoothing
-        self.embedding = embedding
-        self.seed = seed
+    schema: Schema
+    num_layers: int = 5
+    num_states: int = 20
+    num_edge_types: int = 1
+    context: int | None = None
+    em_steps: int = 30
+    tolerance: float = 1e-4
+    smoothing: float = 0.01
+    embedding: str = "unigram"
+    seed: int = 0
 
     def _check(self) -> None:
         super()._check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,15 +15,15 @@ from gspn.predictors.outputs import Outputs, outputs_for
 from gspn.targets import Target, target_schema
 
 
+@dataclass(eq=False, repr=False)
 class Constant(Predicting):
     """Predicts for every graph what minimises the training loss; what a model knows beyond that, it has learned.
 
     Graphs are checked against the schema and looked at no further. Nothing in it is random, so it has no seed.
     """
 
-    def __init__(self, schema: Schema, target: Target) -> None:
-        self.schema = schema
-        self.target = target
+    schema: Schema
+    target: Target
 
     def fit(self, graphs: Graphs, y: Any = None, *, validation: object = None, progress: bool = True) -> Self:
         """Count the labels; `validation` and `progress` are there for those who treat all models alike."""

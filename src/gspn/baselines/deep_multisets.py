@@ -8,8 +8,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from gspn.arguments import check_integer
-from gspn.baselines.layers import pool
-from gspn.baselines.networks import Inputs, Module, Shape
+from gspn.baselines.networks import Inputs, Module, Shape, pool
 
 
 @dataclass(frozen=True)

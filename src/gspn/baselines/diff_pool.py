@@ -12,8 +12,7 @@ from torch_geometric.nn import DenseSAGEConv, SAGEConv, dense_diff_pool
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from gspn.arguments import check_integer, check_real
-from gspn.baselines.layers import normalised, pool
-from gspn.baselines.networks import Inputs, Module, Shape
+from gspn.baselines.networks import Inputs, Module, Shape, normalised, pool
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from torch.nn.functional import one_hot
 from torch_geometric.nn import NNConv
 
 from gspn.arguments import check_integer, check_real
-from gspn.baselines.layers import normalised, pool
-from gspn.baselines.networks import Inputs, Module, Shape
+from gspn.baselines.networks import Inputs, Module, Shape, normalised, pool
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,18 @@ the evidence is the attributes of its two ends.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.contexts import neighbour_means
 from gspn.baselines.evidence import Column, read_entries
-from gspn.baselines.layerwise import LayerPosteriors, check_sizes
-from gspn.baselines.layerwise_em import LayerFor, LayerwiseEM, nothing_seen
+from gspn.baselines.layerwise import LayerFor, LayerPosteriors, LayerwiseEM, check_sizes, nothing_seen
 from gspn.graphs import Batch
 
 
+@dataclass(eq=False, repr=False)
 class ECGMM(LayerwiseEM):
     """CGMM with states on the edges. Missing attributes are marginalised.
 
@@ -29,31 +31,17 @@ class ECGMM(LayerwiseEM):
     Unigrams hold the vertices' posteriors and the sums of the posteriors of incoming edges; bigrams are the vertices'.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        num_layers: int = 5,
-        num_states: int = 20,
-        num_edge_states: int = 5,
-        num_edge_types: int = 1,
-        context: int | None = 1,
-        em_steps: int = 30,
-        tolerance: float = 1e-4,
-        smoothing: float = 0.01,
-        embedding: str = "unigram",
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.num_layers = num_layers
-        self.num_states = num_states
-        self.num_edge_states = num_edge_states
-        self.num_edge_types = num_edge_types
-        self.context = context
-        self.em_steps = em_steps
-        self.tolerance = tolerance
-        self.smoothing = smoothing
-        self.embedding = embedding
-        self.seed = seed
+    schema: Schema
+    num_layers: int = 5
+    num_states: int = 20
+    num_edge_states: int = 5
+    num_edge_types: int = 1
+    context: int | None = 1
+    em_steps: int = 30
+    tolerance: float = 1e-4
+    smoothing: float = 0.01
+    embedding: str = "unigram"
+    seed: int = 0
 
     def _check(self) -> None:
         super()._check()

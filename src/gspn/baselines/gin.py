@@ -10,8 +10,7 @@ from torch.nn.functional import dropout
 from torch_geometric.nn import GINConv
 
 from gspn.arguments import check_choice, check_integer, check_real
-from gspn.baselines.layers import perceptron, pool
-from gspn.baselines.networks import Inputs, Module, Shape
+from gspn.baselines.networks import Inputs, Module, Shape, perceptron, pool
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, overload
 
@@ -10,8 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from torch import Tensor
 
 from gspn.attributes import Schema
+from gspn.baselines.encoders import GAE
 from gspn.baselines.features import Features
-from gspn.baselines.gae import GAE
 from gspn.baselines.networks import Network, Shape, build, check_fitting, fit_network, inputs_of, objective_of
 from gspn.errors import NotFittedError
 from gspn.graphs import Batch, OneGraph, SeveralGraphs, is_single_graph, pack
@@ -24,6 +25,7 @@ _AT_ONCE = 50_000
 """Vertices and edges of one chunk when embedding."""
 
 
+@dataclass(eq=False, repr=False)
 class GraphEmbedder(TransformerMixin, BaseEstimator):
     """An encoder trained by its own objective: `network` is GAE (edges against non-edges) or DGI (mutual information).
 
@@ -31,27 +33,15 @@ class GraphEmbedder(TransformerMixin, BaseEstimator):
     when their loss has not improved for `patience` epochs. The other arguments are those of `GraphNetwork`.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        network: Network = _DEFAULT,
-        epochs: int = 100,
-        batch_size: int = 1024,
-        lr: float = 0.01,
-        weight_decay: float = 0.0,
-        clip: float | None = None,
-        patience: int = 50,
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.network = network
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.clip = clip
-        self.patience = patience
-        self.seed = seed
+    schema: Schema
+    network: Network = _DEFAULT
+    epochs: int = 100
+    batch_size: int = 1024
+    lr: float = 0.01
+    weight_decay: float = 0.0
+    clip: float | None = None
+    patience: int = 50
+    seed: int = 0
 
     def fit(
         self,
@@ -111,10 +101,5 @@ class GraphEmbedder(TransformerMixin, BaseEstimator):
         rows = torch.cat([self.module_(inputs_of(batch, self.features_)) for batch in chunks])
         return rows if is_single_graph(graphs) else list(rows.split(dataset.num_vertices_per_graph().tolist()))
 
-    @overload
-    def transform(self, graphs: SeveralGraphs) -> list[Tensor]: ...
-    @overload
-    def transform(self, graphs: OneGraph) -> Tensor: ...
-    def transform(self, graphs: Graphs) -> Tensor | list[Tensor]:
-        """The same as `embed`, under the name that pipelines use."""
-        return self.embed(graphs)
+    transform = embed
+    """The same, under the name that pipelines use."""

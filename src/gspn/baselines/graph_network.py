@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from gspn.baselines.gin import GIN
 from gspn.baselines.networks import Network, Shape, build, check_fitting, fit_network, inputs_of, objective_of
 from gspn.baselines.predicting import Predicting
 from gspn.graphs import Batch, GraphDataset
-from gspn.models.compatibility import check_edge_types
+from gspn.models.checks import check_edge_types
 from gspn.models.fitting import with_labels
 from gspn.models.questions import Graphs
 from gspn.predictors.outputs import Outputs, outputs_for
@@ -24,6 +25,7 @@ from gspn.targets import Target, all_binary
 _DEFAULT = GIN()
 
 
+@dataclass(eq=False, repr=False)
 class GraphNetwork(Predicting):
     """A graph neural network on vertex features, trained on the labels alone.
 
@@ -57,33 +59,18 @@ class GraphNetwork(Predicting):
         Fixes everything random.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        target: Target,
-        network: Network = _DEFAULT,
-        epochs: int = 1000,
-        batch_size: int = 32,
-        lr: float = 0.01,
-        weight_decay: float = 0.0,
-        clip: float | None = None,
-        halve_every: int | None = None,
-        patience: int = 500,
-        monitor: str = "loss",
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.target = target
-        self.network = network
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.clip = clip
-        self.halve_every = halve_every
-        self.patience = patience
-        self.monitor = monitor
-        self.seed = seed
+    schema: Schema
+    target: Target
+    network: Network = _DEFAULT
+    epochs: int = 1000
+    batch_size: int = 32
+    lr: float = 0.01
+    weight_decay: float = 0.0
+    clip: float | None = None
+    halve_every: int | None = None
+    patience: int = 500
+    monitor: str = "loss"
+    seed: int = 0
 
     def fit(
         self,

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import SAGEConv
 
 from gspn.arguments import check_choice, check_integer
-from gspn.baselines.layers import pool
-from gspn.baselines.networks import Inputs, Module, Shape
+from gspn.baselines.networks import Inputs, Module, Shape, pool
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ LayerFor = Callable[[int, Integers, int, FloatArray], Sample]
 """The layer for its number, the vertices' groups, the number of groups and the evidence: looked up, or learned."""
 
 
+@dataclass(eq=False, repr=False)
 class ICGMM(Layerwise):
     """Infinite Contextual Graph Markov Model, learned without labels by Gibbs sampling.
 
@@ -64,32 +66,18 @@ class ICGMM(Layerwise):
         One dict a sweep: layer, sweep, num_states, alpha, gamma.
     """
 
-    layers_: list[Sample]
-    history_: list[dict[str, Any]]
-
-    def __init__(
-        self,
-        schema: Schema,
-        num_layers: int = 5,
-        sweeps: int = 50,
-        start_states: int | None = 20,
-        pseudo_count: float = 0.1,
-        strength: float = 0.1,
-        shape: float = 2.0,
-        rate: float = 0.2,
-        embedding: str = "unigram",
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.num_layers = num_layers
-        self.sweeps = sweeps
-        self.start_states = start_states
-        self.pseudo_count = pseudo_count
-        self.strength = strength
-        self.shape = shape
-        self.rate = rate
-        self.embedding = embedding
-        self.seed = seed
+    schema: Schema
+    num_layers: int = 5
+    sweeps: int = 50
+    start_states: int | None = 20
+    pseudo_count: float = 0.1
+    strength: float = 0.1
+    shape: float = 2.0
+    rate: float = 0.2
+    embedding: str = "unigram"
+    seed: int = 0
+    layers_: list[Sample] = field(init=False)
+    history_: list[dict[str, Any]] = field(init=False)
 
     @property
     def num_states_(self) -> list[int]:

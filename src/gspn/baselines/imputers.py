@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self, overload
 
 import numpy as np
@@ -43,6 +44,7 @@ _AT_ONCE = 200_000
 """Vertices and edges of one chunk."""
 
 
+@dataclass(eq=False, repr=False)
 class FeatureImputer(BaseEstimator):
     """Fills missing entries by `method`.
 
@@ -58,14 +60,11 @@ class FeatureImputer(BaseEstimator):
     alone: the means of what neighbours have observed are then columns beside a vertex's own.
     """
 
-    def __init__(
-        self, schema: Schema, method: str = "mean", max_rows: int = 5_000, seed: int = 0, neighbours: bool = False
-    ) -> None:
-        self.schema = schema
-        self.method = method
-        self.max_rows = max_rows
-        self.seed = seed
-        self.neighbours = neighbours
+    schema: Schema
+    method: str = "mean"
+    max_rows: int = 5_000
+    seed: int = 0
+    neighbours: bool = False
 
     def fit(self, graphs: Graphs, y: object = None, *, validation: object = None, progress: bool = True) -> Self:
         """Learn from graphs with gaps; the other arguments are there for those who treat all models alike."""

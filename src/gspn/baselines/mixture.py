@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any, Self, overload
 
 import torch
@@ -34,6 +35,7 @@ _AT_ONCE = 200_000
 """Vertices and edges of one chunk."""
 
 
+@dataclass(eq=False, repr=False)
 class Mixture(BaseEstimator):
     """A mixture over typed attributes that ignores all edges; missing entries are marginalised.
 
@@ -56,14 +58,11 @@ class Mixture(BaseEstimator):
         The negative mean log-likelihood before every step, as "train".
     """
 
-    def __init__(
-        self, schema: Schema, num_states: int = 20, epochs: int = 200, tolerance: float = 1e-6, seed: int = 0
-    ) -> None:
-        self.schema = schema
-        self.num_states = num_states
-        self.epochs = epochs
-        self.tolerance = tolerance
-        self.seed = seed
+    schema: Schema
+    num_states: int = 20
+    epochs: int = 200
+    tolerance: float = 1e-6
+    seed: int = 0
 
     def fit(self, graphs: Graphs, y: object = None, *, validation: object = None, progress: bool = True) -> Self:
         """EM on all vertices; `y`, `validation` and `progress` are there for those who treat all models alike."""

@@ -6,6 +6,7 @@ Both are computed from molecules rebuilt from graphs, so they know what the othe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ def descriptors(molecules: Sequence[Any]) -> tuple[list[str], FloatArray]:
     return names, np.clip(np.nan_to_num(rows, posinf=_LARGEST, neginf=-_LARGEST), -_LARGEST, _LARGEST)
 
 
+@dataclass(eq=False, repr=False)
 class MoleculeForest(OnRows):
     """Fingerprints, descriptors or both of molecules, with a forest (or other `heads`).
 
@@ -62,25 +64,14 @@ class MoleculeForest(OnRows):
         As for `PooledAttributes`.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        target: Target,
-        columns: str = "descriptors",
-        heads: Sequence[str] | str = "extra trees",
-        monitor: str = "loss",
-        refit: bool = False,
-        judged_by: str = "validation",
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.target = target
-        self.columns = columns
-        self.heads = heads
-        self.monitor = monitor
-        self.refit = refit
-        self.judged_by = judged_by
-        self.seed = seed
+    schema: Schema
+    target: Target
+    columns: str = "descriptors"
+    heads: Sequence[str] | str = "extra trees"
+    monitor: str = "loss"
+    refit: bool = False
+    judged_by: str = "validation"
+    seed: int = 0
 
     def _learn_rows(self, dataset: GraphDataset) -> FloatArray:
         check_choice("columns", self.columns, COLUMNS)

@@ -1,6 +1,7 @@
 """From packed graphs to what PyG's layers take, and the training of any network on it by the one fit loop.
 
-What a network consists of stands in a file of its own; what its outputs mean, in the estimator that trains it.
+What a network consists of stands in a file of its own, but for the pieces that several are made of; what its outputs
+mean, in the estimator that trains it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn import BatchNorm, global_add_pool, global_max_pool, global_mean_pool
 
 from gspn.arguments import check_choice, check_integer, check_real
 from gspn.baselines.features import Features
@@ -21,10 +23,12 @@ from gspn.graphs import Batch, GraphDataset
 from gspn.graphs.masks import FIXED
 from gspn.hierarchy.objectives import Objective
 from gspn.random_streams import keyed_generator
-from gspn.training import Checkpoint, Progress, Settings, Validate, join_processes, train
+from gspn.training import Checkpoint, Progress, Settings, Validate, exhaust, join_processes, train_by_epochs
 
 _WEIGHTS, _NOISE = 11, 12
 """Name the streams of random numbers of starting weights, and of dropout, negative samples and permutations."""
+
+_POOLINGS = {"sum": global_add_pool, "mean": global_mean_pool, "max": global_max_pool}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,16 +132,18 @@ def fit_network(
         own = {name: value for name, value in asdict(settings).items() if name != "epochs"}
         kept = Checkpoint.at(checkpoint, own | dict(identity) | {"training data": training.digest()})
     try:
-        train(
-            module,
-            objective,
-            training,
-            validate,
-            settings,
-            join_processes(),
-            done,
-            checkpoint=kept,
-            show_progress=progress,
+        exhaust(
+            train_by_epochs(
+                module,
+                objective,
+                training,
+                validate,
+                settings,
+                join_processes(),
+                done,
+                checkpoint=kept,
+                show_progress=progress,
+            )
         )
     finally:
         module.eval()
@@ -157,3 +163,22 @@ def check_fitting(arguments: Mapping[str, Any]) -> None:
             check_real(name, arguments[name], 0.0, math.inf, low_open=True)
     if "monitor" in arguments:
         check_choice("monitor", arguments["monitor"], ("loss", "score"))
+
+
+def perceptron(columns: int, width: int) -> nn.Sequential:
+    """Two layers, each with batch normalisation and ReLU."""
+    return nn.Sequential(
+        nn.Linear(columns, width), normalised(width), nn.ReLU(), nn.Linear(width, width), normalised(width), nn.ReLU()
+    )
+
+
+def normalised(width: int) -> nn.Module:
+    """Batch normalisation; a batch of a single vertex is taken as it is."""
+    norm: nn.Module = BatchNorm(width, allow_single_element=True)
+    return norm
+
+
+def pool(rows: Tensor, inputs: Inputs, how: str) -> Tensor:
+    """[G, width] from one row per vertex; 0 for a graph without vertices."""
+    pooled: Tensor = _POOLINGS[how](rows, inputs.graph, inputs.num_graphs)
+    return pooled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gspn.attributes import FloatArray, Schema
 from gspn.baselines.attribute_columns import AttributeColumns
@@ -12,6 +13,7 @@ from gspn.predictors.vectors import DEFAULT
 from gspn.targets import Target
 
 
+@dataclass(eq=False, repr=False)
 class PooledAttributes(OnRows):
     """Means, sums and deviations of attributes, histograms of degrees and edge types; no edge is followed.
 
@@ -31,23 +33,13 @@ class PooledAttributes(OnRows):
         any case; then validation labels are not looked at.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        target: Target,
-        heads: Sequence[str] | str = DEFAULT,
-        monitor: str = "loss",
-        refit: bool = False,
-        judged_by: str = "validation",
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.target = target
-        self.heads = heads
-        self.monitor = monitor
-        self.refit = refit
-        self.judged_by = judged_by
-        self.seed = seed
+    schema: Schema
+    target: Target
+    heads: Sequence[str] | str = DEFAULT
+    monitor: str = "loss"
+    refit: bool = False
+    judged_by: str = "validation"
+    seed: int = 0
 
     def _learn_rows(self, dataset: GraphDataset) -> FloatArray:
         self.columns_ = AttributeColumns.of(self.schema, dataset)

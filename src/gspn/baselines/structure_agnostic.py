@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -18,6 +19,7 @@ from gspn.predictors import DeepSets
 from gspn.targets import Target
 
 
+@dataclass(eq=False, repr=False)
 class StructureAgnostic(Predicting):
     """A perceptron with two hidden layers on the sum of a graph's vertex features and its number of vertices.
 
@@ -25,29 +27,16 @@ class StructureAgnostic(Predicting):
     targets and the other arguments are those of `DeepSets`.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        target: Target,
-        hidden: int = 32,
-        epochs: int = 1000,
-        batch_size: int = 32,
-        lr: float = 0.001,
-        weight_decay: float = 0.0,
-        patience: int = 200,
-        monitor: str = "loss",
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.target = target
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.patience = patience
-        self.monitor = monitor
-        self.seed = seed
+    schema: Schema
+    target: Target
+    hidden: int = 32
+    epochs: int = 1000
+    batch_size: int = 32
+    lr: float = 0.001
+    weight_decay: float = 0.0
+    patience: int = 200
+    monitor: str = "loss"
+    seed: int = 0
 
     def fit(
         self,

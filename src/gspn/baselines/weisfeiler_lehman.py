@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ _LENGTH = 10.0
 """Of every row, so that the machines' usual penalties fit: similarities of graphs are cosines times its square."""
 
 
+@dataclass(eq=False, repr=False)
 class WeisfeilerLehman(OnRows):
     """Exact counts of all subtrees up to some height, rows of equal length; the similarity of two graphs is a cosine.
 
@@ -30,25 +32,14 @@ class WeisfeilerLehman(OnRows):
         As for `PooledAttributes`.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        target: Target,
-        rounds: int = 4,
-        heads: str = "linear support vectors",
-        monitor: str = "loss",
-        refit: bool = False,
-        judged_by: str = "validation",
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.target = target
-        self.rounds = rounds
-        self.heads = heads
-        self.monitor = monitor
-        self.refit = refit
-        self.judged_by = judged_by
-        self.seed = seed
+    schema: Schema
+    target: Target
+    rounds: int = 4
+    heads: str = "linear support vectors"
+    monitor: str = "loss"
+    refit: bool = False
+    judged_by: str = "validation"
+    seed: int = 0
 
     def _learn_rows(self, dataset: GraphDataset) -> Any:
         check_integer("rounds", self.rounds, 0)

@@ -6,8 +6,7 @@ posteriors. Where the mixing weights come from is the hierarchy's business.
 
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves import Leaves, Rows, UnivariateLeaves, leaves_for, register_leaf
-from gspn.circuits.structure import Leaf, Product, Sum, Unit, naive_bayes, random_circuit
-from gspn.circuits.validity import check_circuit
+from gspn.circuits.structure import Leaf, Product, Sum, Unit, check_circuit, naive_bayes, random_circuit
 
 __all__ = [
     "Context",

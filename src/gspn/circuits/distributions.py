@@ -14,12 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gspn import sketches
 from gspn.attributes import Attribute, Binary, Categorical
 from gspn.circuits.components import Components
 from gspn.columns import is_number, shorten, tensor_to_array
 from gspn.errors import InputError
 
 _OLD_NAMES = {"Table": "CategoricalDistribution", "Mixture": "MixtureDistribution"}
+
+_SHOWN, _SHOWN_VALUES = 6, 8
+"""Rows, and values of each, that a notebook shows."""
 
 _HALVINGS = 80
 """Steps of bisection: more than float64 has digits."""
@@ -40,6 +44,14 @@ class CategoricalDistribution:
 
     def __repr__(self) -> str:
         return f"CategoricalDistribution({len(self)} distributions of {self.attribute!r})"
+
+    def _repr_html_(self) -> str:
+        pictures = []
+        for row, probs in enumerate(self.probs[:_SHOWN].tolist()):
+            likeliest = sorted(range(len(probs)), key=probs.__getitem__, reverse=True)[:_SHOWN_VALUES]
+            labels = [str(self.categories[code]) for code in likeliest]
+            pictures.append(sketches.shares(labels, [probs[code] for code in likeliest], f"row {row}"))
+        return sketches.shown(f"{self.attribute.name}, {_count(self)}", *pictures, note=_rest(self))
 
     @property
     def categories(self) -> tuple[Any, ...]:
@@ -105,6 +117,20 @@ class MixtureDistribution:
 
     def __repr__(self) -> str:
         return f"MixtureDistribution({len(self)} distributions of {self.attribute!r})"
+
+    def _repr_html_(self) -> str:
+        pictures = []
+        for row in range(min(len(self), _SHOWN)):
+            own = self[row]
+            low, high = own.interval(0.9)[0].tolist()
+            (start,), (end,) = own.quantile(0.002).tolist(), own.quantile(0.998).tolist()
+            x = np.linspace(start, end, 81)
+            if self.attribute.kind == "count":
+                x = np.unique(x.round())
+            density = self[torch.full((len(x),), row)].log_prob(torch.from_numpy(x)).exp()
+            title = f"row {row}: mean {own.mean.item():.4g}, 90 % in {low:.4g} … {high:.4g}"
+            pictures.append(sketches.curve(x.tolist(), density.tolist(), title, (low, high)))
+        return sketches.shown(f"{self.attribute.name}, {_count(self)}", *pictures, note=_rest(self))
 
     @property
     def weights(self) -> Tensor:
@@ -196,6 +222,15 @@ class MixtureDistribution:
         state = torch.multinomial(self.weights, n, replacement=True, generator=generator).T
         draws = [self._components.sample(len(self), generator).gather(1, k[:, None]) for k in state]
         return torch.stack(draws).squeeze(-1)
+
+
+def _count(distributions: CategoricalDistribution | MixtureDistribution) -> str:
+    return f"{len(distributions):,} distribution{'' if len(distributions) == 1 else 's'}"
+
+
+def _rest(distributions: CategoricalDistribution | MixtureDistribution) -> str:
+    more = len(distributions) - _SHOWN
+    return f"and {more:,} more rows" if more > 0 else ""
 
 
 Distribution: TypeAlias = CategoricalDistribution | MixtureDistribution

@@ -210,6 +210,9 @@ class Joint:
     def __repr__(self) -> str:
         return f"Joint({len(self)} distributions of {', '.join(self.names)})"
 
+    def _repr_html_(self) -> str:
+        return "".join(self.marginal(name)._repr_html_() for name in self.names)
+
     def log_prob(self, values: Mapping[str, Any] | Tensor) -> Tensor:
         """[n] joint log-density of values by name, or of encoded ones [n, k] in the order of `names`.
 

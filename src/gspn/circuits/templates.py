@@ -72,7 +72,7 @@ def silent(families: Sequence[Leaves], evidence: Evidence) -> Tensor:
     """[N] True where evidence says nothing at all, so that its probability is exactly 1, which rounding would miss."""
     silent = torch.isnan(evidence.x).all(1)
     if gaps_are_evidence(families):
-        silent = silent & ~evidence.missing.any(1)
+        silent = silent & evidence.hidden.all(1)
     return silent
 
 

@@ -1,6 +1,6 @@
 """The `gspn` command: thin, it parses, calls and prints.
 
-One file a command. What they share: `options` (what can be said), `reading` (which columns mean what), `inputs` (files
+One file a command. What they share: `options` (what can be said, and which columns mean what), `inputs` (files
 and names become graphs), `outputs` (tables, pictures and models become files), `training` (what is said of it),
 `console` (where words go).
 

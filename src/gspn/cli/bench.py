@@ -27,10 +27,10 @@ def bench(
     from gspn.errors import InputError
 
     if name is None:
-        typer.echo(json.dumps(sorted(NAMES)) if printing.as_json else "\n".join(sorted(NAMES)))
+        typer.echo(json.dumps(NAMES) if printing.as_json else "\n".join(NAMES))
         return
     if name not in NAMES:
-        raise InputError(f"there is no benchmark {name!r}; known: {', '.join(sorted(NAMES))}")
+        raise InputError(f"there is no benchmark {name!r}; known: {', '.join(NAMES)}")
     if (name == "versions") != (old is not None):
         raise InputError("versions needs --old, the checkout to compare with; other benchmarks do not take it")
     main([name, *([] if old is None else ["--old", str(old)]), *(["--json"] if printing.as_json else [])])

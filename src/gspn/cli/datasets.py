@@ -89,7 +89,7 @@ def fetch(
 
 
 def _load(console: Console, name: str, option: list[str] | None) -> Any:
-    from gspn.cli.reading import dataset_options
+    from gspn.cli.options import dataset_options
     from gspn.datasets import load
 
     return load(name, progress=console.progress, **dataset_options(option or ()))

@@ -141,7 +141,10 @@ def show_report(
     final: Final = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of what has been found so far, complete or not; of all datasets that have results."""
+    """Write the report of what has been found so far, complete or not; of all datasets that have results.
+
+    The datasets need not be here: what runs have recorded of them is enough, and nothing is downloaded.
+    """
     if final:
         from gspn.experiments.grids import read_grid
         from gspn.experiments.protocols import columns_of
@@ -175,7 +178,7 @@ def _show_report(
 
     from gspn.cli.console import plain
     from gspn.experiments.grids import read_grid
-    from gspn.experiments.protocols import columns_of, columns_with_records, contests
+    from gspn.experiments.protocols import columns_of, columns_with_records, contests, here_or_recorded
     from gspn.experiments.records import Records
     from gspn.experiments.report import write_report
     from gspn.experiments.tables import findings
@@ -188,7 +191,7 @@ def _show_report(
     words += [word for name in model or () for word in ("--model", name)]
     words += ["--final"] if final else []
     command = shlex.join(words)
-    found = findings(read, contests(read, data, model, final), records, command)
+    found = findings(read, contests(read, data, model, final, here_or_recorded(records)), records, command)
     folder = results / f"{experiment}-{Path(grid).stem}{'-final' if final else ''}"
     write_report(found, folder)
     if as_json:

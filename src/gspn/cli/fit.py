@@ -58,6 +58,14 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    gaps: Annotated[
+        str | None,
+        typer.Option(
+            help="ignorable (the default), or informative: which entries are missing is evidence of the others.",
+            rich_help_panel="Training",
+            show_default=False,
+        ),
+    ] = None,
     layers: options.Layers = None,
     states: options.States = None,
     epochs: options.Epochs = None,
@@ -69,6 +77,15 @@ def fit(
         Path | None,
         typer.Option(help="File in which the run is kept, and from which it goes on.", rich_help_panel="Training"),
     ] = None,
+    score: Annotated[
+        bool,
+        typer.Option(
+            "--score/--no-score",
+            help="With --target: hold a fifth of the labels out, and say how well they are predicted, beside "
+            "baselines.",
+        ),
+    ] = True,
+    report: options.Page = None,
     force: options.Force = False,
     printing: options.Printing,
 ) -> None:
@@ -88,12 +105,18 @@ def fit(
     import time
 
     from gspn.cli.inputs import Wanted, read_graphs
-    from gspn.cli.outputs import check_folder, save_model
-    from gspn.cli.predictors import fit_predictor, predicts_graphs, show_predictor
-    from gspn.cli.reading import Reading, parse_types
+    from gspn.cli.learned_from import KEPT, note_of
+    from gspn.cli.options import Reading, parse_types
+    from gspn.cli.outputs import check_file, check_folder, save_model
+    from gspn.cli.predictors import fit_predictor, judge_again, predicts_graphs, show_held_out, show_predictor
+    from gspn.cli.reporting import PAGES, report_gaps, report_targets
     from gspn.cli.training import show_graphs, show_training, train
+    from gspn.errors import InputError
 
     check_folder(output, force)
+    check_file(report, force, PAGES)
+    if report is not None and target and not score:
+        raise InputError("--report with --target shows held-out scores, which --no-score leaves out")
     kinds = parse_types(types)
     wanted = Wanted(
         Reading.of(**vars(forms), features=features),
@@ -108,11 +131,15 @@ def fit(
 
     _check_level(dataset, bool(target), level)
     show_graphs(console, dataset, said=None if edges is None else kinds, notes=graphs.notes)
-    said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed}
+    said_of_model = {"num_layers": layers, "num_states": states, "epochs": epochs, "lr": lr, "seed": seed, "gaps": gaps}
     if target and not end_to_end and predicts_graphs(dataset):
-        predictor = fit_predictor(dataset, console, checkpoint, said_of_model | {"objective": objective})
-        save_model(predictor, graphs.reading, output)
-        show_predictor(console, predictor, dataset, list(target), output)
+        wanted_of_model = said_of_model | {"objective": objective}
+        predictor, held_out = fit_predictor(dataset, console, checkpoint, wanted_of_model, score)
+        save_model(predictor, graphs.reading, output, {KEPT: note_of(dataset)})
+        told = show_held_out(console, held_out)
+        if report is not None and held_out is not None:
+            told |= report_targets(console, dataset, held_out, predictor, report, source, seed)
+        show_predictor(console, predictor, dataset, list(target), output, told)
         return
     settings = settings_for(dataset, objective=objective or "masked", **said_of_model)
     model = _model(dataset, settings, bool(target))
@@ -120,8 +147,19 @@ def fit(
     of_columns = train(model, dataset, console, checkpoint)
     seconds = time.perf_counter() - start
     show_training(console, model, seconds, of_columns)
-    save_model(model, graphs.reading, output)
-    _show(console, model, dataset, list(target or ()), output, {"settings": settings, "seconds": seconds})
+    save_model(model, graphs.reading, output, {KEPT: note_of(dataset)} if target else None)
+    how: dict[str, Any] = {"settings": settings, "seconds": seconds}
+    if report is not None and not target:
+        from gspn.reports.making import relearning
+
+        learn, asked = relearning(model, console.progress), f"gspn fit {source} --seed {seed} --report"
+        how |= report_gaps(console, dataset, model, report, Path(source).name, asked, learn=learn, seed=seed)
+    if target and score:
+        held_out = judge_again(model, dataset, console)
+        how |= show_held_out(console, held_out)
+        if report is not None:
+            how |= report_targets(console, dataset, held_out, model, report, source, seed)
+    _show(console, model, dataset, list(target or ()), output, how)
 
 
 def _show(console: Console, model: Any, dataset: Any, target: list[str], output: Path, how: dict[str, Any]) -> None:
@@ -167,5 +205,4 @@ def _model(dataset: Any, settings: dict[str, Any], supervised: bool) -> Any:
 
     if not supervised:
         return GSPN(dataset.schema, **settings)
-    labels = "evidence" if dataset.target_level == "vertex" else "targets"
-    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, labels=labels, **settings)
+    return SupervisedGSPN(dataset.schema, dataset.target, target_level=dataset.target_level, **settings)

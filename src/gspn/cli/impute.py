@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
+    from gspn.policy import Selection
 
 _LEVEL = 0.9
 
@@ -22,9 +23,13 @@ _LEVEL = 0.9
 @options.bundled
 def impute(
     nodes: Annotated[
-        Path, typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet, Excel).", show_default=False)
+        Path,
+        typer.Argument(help="Table of vertices with gaps (CSV, TSV, Parquet, Excel, GeoPackage).", show_default=False),
     ],
-    edges: Annotated[Path | None, typer.Argument(help="Table of edges.", show_default=False)] = None,
+    edges: Annotated[
+        Path | None,
+        typer.Argument(help="Table of edges; of places: contiguity, nearest, nearest:8.", show_default=False),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -45,6 +50,7 @@ def impute(
         Path | None, typer.Option("--model", "-m", help="Ask this saved model instead of training.")
     ] = None,
     save_model: Annotated[Path | None, typer.Option(help="Keep the trained model in this folder.")] = None,
+    report: options.Page = None,
     plain: Annotated[bool, typer.Option("--plain", help="Write the values alone, without their uncertainty.")] = False,
     force: options.Force = False,
     printing: options.Printing,
@@ -61,24 +67,28 @@ def impute(
     and the likeliest category; --how says otherwise. With --draws 5 there are five completed tables, one below the
     other, that differ where values are uncertain: analyse each, then pool what comes out by Rubin's rules.
 
-    Example: gspn impute nodes.csv edges.csv -o done.csv
+    With --report a page shows how well observed values are filled that were hidden, beside means, nearest rows and
+    regressions: who is best in each column, how often intervals hold the truth, what was chosen and why, the graph.
+
+    Examples: gspn impute nodes.csv edges.csv -o done.csv; gspn impute nodes.csv edges.csv -o done.csv --report
     """
     console = printing.console()
     from gspn.cli.inputs import Wanted, read_tables
+    from gspn.cli.options import Reading, parse_types
     from gspn.cli.outputs import check_file, check_folder, records, write_table
     from gspn.cli.outputs import save_model as save
-    from gspn.cli.reading import Reading, parse_types
     from gspn.cli.training import show_graphs
     from gspn.errors import InputError
 
     check_file(output, force)
+    check_file(report, force, (".html",))
     check_folder(save_model, force)
     if model is not None and (types or save_model or effort):
         raise InputError("--types, --effort and --save-model are for training, but --model brings a trained model")
     sizes = {"num_layers": layers, "num_states": states, "epochs": epochs}
     kinds, fitted, reading = parse_types(types), None, None
     if model is not None:
-        from gspn.models.loading import load
+        from gspn.models.saving import load
 
         fitted, reading = load(model), Reading.beside(model)
     graphs = read_tables(nodes, edges, Wanted(Reading.of(reading, **vars(columns)), fitted, kinds))
@@ -95,10 +105,10 @@ def impute(
 
     if draws is not None and "draw" in graphs.nodes.frame.columns:
         raise InputError("there is a column 'draw' already; rename it, as completed tables are numbered by it")
-    selection = None
+    selected, selection, learn = None, None, None
     if fitted is None:
         show_graphs(console, graphs.dataset, said=kinds, notes=graphs.notes)
-        fitted, selection = _trained(console, graphs.dataset, effort, sizes, seed)
+        fitted, selected, selection = _trained(console, graphs.dataset, effort, sizes, seed)
     read = replace(graphs.nodes, frame=graphs.nodes.with_whole_numbers())
     of_table: Any = {"graph": graphs.reading.graph, "seed": seed, "whole": graphs.reading.whole_numbers}
     summary: list[dict[str, Any]] | None = None
@@ -121,9 +131,20 @@ def impute(
     if output is not None:
         times = "" if draws is None else f", {draws} times"
         console.say(f"{filled:,} gaps filled in {len(read.frame):,} rows{times}: {output}")
+    told = None
+    if report is not None:
+        from gspn.cli.reporting import report_gaps
+
+        asked = f"gspn impute {nodes.name}{f' {edges.name}' if edges else ''} --seed {seed} --report"
+        if model is None:
+            learn = _learning_again(fitted, selected, effort or "normal", seed, console.progress)
+        told = report_gaps(
+            console, graphs.dataset, fitted, report, nodes.name, asked, learn=learn, selection=selected, seed=seed
+        )
     console.result(
         {"rows": len(table), "filled": filled, "output": output and str(output), "selection": selection,
          "model": save_model and str(save_model)}
+        | ({} if told is None else told)
         | ({"draws": draws} if summary is None else {"attributes": summary})
         | ({} if output else {"table": records(table)})
     )  # fmt: skip
@@ -131,22 +152,28 @@ def impute(
 
 def _trained(
     console: Console, dataset: GraphDataset, effort: Any, sizes: dict[str, int | None], seed: int
-) -> tuple[GSPN | Stack, dict[str, Any] | None]:
+) -> tuple[GSPN | Stack, Selection | None, dict[str, Any] | None]:
     """What the policy chooses, or one model where something is said about its size; and what there is to say of it."""
     import time
 
-    from gspn.cli.choosing import choose
-    from gspn.cli.training import show_training, train
+    from gspn.cli.training import choose, show_training, train
     from gspn.policy import model_for
 
     if not _says_one(sizes):
         selection, told = choose(dataset, effort or "normal", seed, console)
-        return selection.stack, told
+        return selection.stack, selection, told
     start = time.perf_counter()
     model = model_for(dataset, **sizes, seed=seed)
     of_columns = train(model, dataset, console)
     show_training(console, model, time.perf_counter() - start, of_columns)
-    return model, None
+    return model, None, None
+
+
+def _learning_again(model: Any, selection: Selection | None, effort: Any, seed: int, progress: bool) -> Any:
+    """How to do once more what has been done: to choose, or to train the one model."""
+    from gspn.reports.making import choosing_again, relearning
+
+    return relearning(model, progress) if selection is None else choosing_again(effort, seed, progress)
 
 
 def _says_one(sizes: dict[str, int | None]) -> bool:
@@ -169,7 +196,7 @@ def _check_effort(effort: str | None, sizes: dict[str, int | None]) -> None:
 
 def _check_how(how: str, draws: int | None) -> None:
     from gspn.errors import InputError
-    from gspn.queries.missing import HOW
+    from gspn.queries.entries import HOW
 
     if draws is not None and how != "closest":
         raise InputError("--how is for one completed table; with --draws values are drawn")

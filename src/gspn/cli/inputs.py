@@ -1,7 +1,7 @@
 """From what people type to graphs: a table or two, molecules, the name of a dataset. Every input is read once.
 
 One function reads each kind of input; how a format is read belongs to `gspn.convert` and `gspn.datasets`, and which
-columns mean what stands in `reading`. A `Reading` is kept beside a saved model, so that other graphs are read as those
+columns mean what stands in `options`. A `Reading` is kept beside a saved model, so that other graphs are read as those
 were that the model learned from.
 """
 
@@ -13,19 +13,19 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gspn.cli.reading import Reading, dataset_options
+from gspn.cli.options import Reading, dataset_options
 from gspn.errors import InputError
 
 if TYPE_CHECKING:
     from gspn.attributes import Attribute, Schema
     from gspn.convert.files import Table
-    from gspn.convert.graph_tables import GraphTables
+    from gspn.convert.tables import GraphTables
     from gspn.graphs import GraphDataset
     from gspn.models.gspn import GSPN
     from gspn.models.stack import Stack
 
 MOLECULES, SD_FILES = (".smi", ".smiles", ".txt"), (".sdf", ".sd", ".mol")
-TABLES = (".csv", ".tsv", ".parquet", ".pq", ".xlsx")
+TABLES = (".csv", ".tsv", ".parquet", ".pq", ".xlsx", ".geojson", ".gpkg", ".shp")
 LITERAL = "smiles:"
 
 
@@ -39,6 +39,8 @@ class Graphs:
     """whether they can be drawn as molecules"""
     nodes: Table | None = None
     """the table of vertices, where there is one"""
+    rows: Any = None
+    """a DataFrame with one row for each molecule that was read, as the source has it"""
     notes: tuple[str, ...] = ()
     """what was found out about its columns, and how to say otherwise"""
 
@@ -123,7 +125,7 @@ def read_tables(path: Path, edges: Path | None, wanted: Wanted) -> Graphs:
     from gspn.convert.edge_tables import Layout
     from gspn.convert.files import read_table
     from gspn.convert.finding import find_smiles
-    from gspn.convert.graph_tables import read_graph_tables
+    from gspn.convert.tables import read_graph_tables
     from gspn.errors import Problems
 
     read, schema, problems = wanted.reading, wanted.schema, Problems()
@@ -211,8 +213,10 @@ def _graph_labels(wanted: Wanted) -> Any:
 
 def read_smiles(source: Path | Table | list[str], wanted: Wanted) -> Graphs:
     """Molecules from a file of SMILES, a table with a column of them, or a list."""
+    import numpy as np
+
     from gspn.columns import is_missing
-    from gspn.convert.files import Table
+    from gspn.convert.files import Table, import_pandas
     from gspn.convert.molecule_files import read_smiles_source
     from gspn.convert.molecules import from_smiles
 
@@ -229,21 +233,27 @@ def read_smiles(source: Path | Table | list[str], wanted: Wanted) -> Graphs:
         y = wanted.labels[0] if len(wanted.labels) == 1 else list(wanted.labels)
     called = read.id if read.id in columns else None
     records = read_smiles_source(given, read.smiles, [] if called is None else [called])
-    names = records.names if called is None else records.columns[called]
+    found = records.names if called is None else records.columns[called]
+    # What the file calls them, or the SMILES themselves: numbers would be off wherever one is left out.
+    names = [
+        str(text) if is_missing(name) or name == "" else name
+        for name, text in zip(repeat("") if found is None else found, records.texts, strict=False)
+    ]
     dataset = from_smiles(
         given,
         features=_features(wanted),
         smiles=read.smiles,
         y=y,
         target=wanted.target if y is not None else None,
-        # What the file calls them, or the SMILES themselves: numbers would be off wherever one is left out.
-        names=[
-            str(text) if is_missing(name) or name == "" else name
-            for name, text in zip(repeat("") if names is None else names, records.texts, strict=False)
-        ],
+        names=range(len(names)),
         progress=wanted.progress,
     )
-    return _atoms(dataset, wanted)
+    assert dataset.graph_names is not None
+    kept = [int(number) for number in dataset.graph_names]
+    called_so = np.empty(len(kept), dtype=object)
+    called_so[:] = [names[number] for number in kept]
+    rows = given if isinstance(source, Table) else import_pandas().DataFrame({"smiles": list(records.texts)})
+    return replace(_atoms(replace(dataset, graph_names=called_so), wanted), rows=rows.iloc[kept])
 
 
 def read_sd_file(path: Path, wanted: Wanted) -> Graphs:

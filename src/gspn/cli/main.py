@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from gspn import __version__
 from gspn.cli import bench, datasets, demo, embed, experiment, fit, impute, predict, score, serve, what_if
 from gspn.cli.console import listen
+from gspn.cli.options import with_page
 from gspn.errors import Advice, GSPNError, InputError, MissingExtraError, NotFittedError
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
@@ -34,7 +35,7 @@ class _Commands(TyperGroup):
         if "--debug" in args:
             args = ["--debug", *(argument for argument in args if argument != "--debug")]
         ctx.meta[_SAID] = list(args)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, with_page(args))
 
     def invoke(self, ctx: Any) -> Any:
         try:

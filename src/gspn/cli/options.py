@@ -1,13 +1,15 @@
-"""Arguments and options that several commands share, with their words of help, and in bundles.
+"""What can be said to several commands: arguments and options with their words of help, and how columns are to be read.
 
-A bundle is a dataclass whose fields are options. A command that is `bundled` may have one as a parameter: on the
-command line its fields stand there instead.
+Options come in bundles: a dataclass whose fields are options. A command that is `bundled` may have one as a parameter;
+on the command line its fields stand there instead. What was said of columns, or was kept beside a saved model, becomes
+a `Reading`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -16,8 +18,14 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from gspn.cli.console import Console
+from gspn.errors import InputError
 
 _COLUMNS, _TRAINING = "Tables and files", "Training"
+
+KEPT = "reading.json"
+"""Beside a saved model: how the graphs that it learned from were read."""
+
+_KINDS = ("categorical", "continuous", "binary", "count")
 
 Source = Annotated[
     str,
@@ -26,7 +34,13 @@ Source = Annotated[
         show_default=False,
     ),
 ]
-Edges = Annotated[Path | None, typer.Argument(help="Table of edges, if SOURCE is one of vertices.", show_default=False)]
+Edges = Annotated[
+    Path | None,
+    typer.Argument(
+        help="Table of edges, if SOURCE is one of vertices; of places: contiguity, nearest, nearest:8.",
+        show_default=False,
+    ),
+]
 Model = Annotated[
     Path,
     typer.Option(
@@ -36,6 +50,17 @@ Model = Annotated[
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite what exists already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes, only results and errors.")]
+
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        help="Write a page on how good this is: observed values are hidden and filled, beside simple methods "
+        "(default: report.html). Takes as long again.",
+        metavar="[PATH]",
+        show_default=False,
+    ),
+]
 
 # What columns mean.
 
@@ -110,6 +135,20 @@ class Printing:
         return Console(as_json=self.as_json, quiet=self.quiet)
 
 
+_PAGE, _NAMED = "--report", "report.html"
+
+
+def with_page(arguments: Sequence[str]) -> list[str]:
+    """The arguments with a file behind `--report` where none is said: what follows is one only if it ends in .html."""
+    found = []
+    for place, argument in enumerate(arguments):
+        found.append(argument)
+        following = arguments[place + 1] if place + 1 < len(arguments) else ""
+        if argument == _PAGE and not following.lower().endswith(".html"):
+            found.append(_NAMED)
+    return found
+
+
 def bundled(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of its bundles in place of the bundles."""
     hints = get_type_hints(command, include_extras=True)
@@ -164,3 +203,94 @@ Layers = Annotated[int | None, _size("Levels; 1 ignores the edges")]
 States = Annotated[int | None, _size("States of a sum unit")]
 Epochs = Annotated[int | None, _size("Passes over the data at most")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes everything random.", rich_help_panel=_TRAINING)]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Which columns mean what, and which features atoms have."""
+
+    id: str | None = "id"
+    graph: str | None = None
+    ends: tuple[str, ...] = ("source", "target")
+    edge_type: str | None = None
+    directed: bool = False
+    parallel: bool = False
+    ignore: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    delimiter: str | None = None
+    encoding: str | None = None
+    smiles: str = "smiles"
+    features: str | tuple[str, ...] = "default"
+    options: tuple[str, ...] = ()
+    """of a named dataset, as NAME=VALUE"""
+    edge_types: tuple[Any, ...] | None = None
+    """what the edge types are called, by code; found by reading"""
+    whole_numbers: tuple[str, ...] = ()
+    """the continuous attributes of a table that are filled with whole numbers; found by reading"""
+
+    @classmethod
+    def of(cls, base: Reading | None = None, **said: Any) -> Reading:
+        """What was said on the command line, and for all else what `base` or the defaults say."""
+        given = {name: value for name, value in said.items() if value is not None}
+        for name in ("ends", "ignore", "keep"):
+            if name in given:
+                given[name] = _listed(given[name])
+        if given.get("id") == "none":
+            given["id"] = None
+        if len(given.get("ends", "ab")) != 2:
+            raise InputError("--ends takes two columns: --ends source,target")
+        if given.get("features", "default") not in ("default", "ogb"):
+            given["features"] = _listed(given["features"])
+        if "options" in given:
+            given["options"] = tuple(given["options"])
+        return replace(base or cls(), **given)
+
+    @classmethod
+    def beside(cls, model: Path) -> Reading:
+        """How the graphs of a saved model were read; the defaults if nobody wrote it down."""
+        path = model / KEPT
+        if not path.exists():
+            return cls()
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            known = {field.name for field in fields(cls)}
+            return cls(**{name: _tuples(value) for name, value in kept.items() if name in known})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is damaged: {error}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def parse_types(text: str | None) -> dict[str, str]:
+    """`team=categorical,age=count` by name."""
+    found = {}
+    for part in _listed(text or ""):
+        name, equals, kind = part.rpartition("=")
+        if not equals or not name or kind not in _KINDS:
+            raise InputError(f"--types: {part!r} is not NAME=KIND, with a kind of {', '.join(_KINDS)}")
+        found[name] = kind
+    return found
+
+
+def dataset_options(said: Sequence[str]) -> dict[str, Any]:
+    """`limit=500` and the like by name."""
+    return dict(_option(text) for text in said)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InputError(f"--option: {text!r} is not NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gspn.cli.console import plain
-from gspn.cli.reading import KEPT
+from gspn.cli.options import KEPT
 from gspn.errors import InputError
 
 if TYPE_CHECKING:
-    from gspn.cli.reading import Reading
-    from gspn.models.gspn import GSPN
-    from gspn.models.stack import Stack
+    from gspn.cli.options import Reading
 
 TABLES = (".csv", ".tsv", ".parquet", ".json")
 PICTURES = (".svg", ".png")
@@ -57,8 +55,13 @@ def _check_place(path: Path) -> None:
 
 
 def write_table(frame: Any, path: Path) -> None:
-    """A DataFrame as the file that the suffix names; its index is not written."""
+    """A DataFrame as the file that the suffix names; its index is not written, geometries as text (WKT)."""
+    from gspn.convert.files import import_pandas
+    from gspn.convert.places import geometries
+
     kind = path.suffix.lower()
+    if named := geometries(frame):
+        frame = import_pandas().DataFrame(frame).assign(**{name: list(map(str, frame[name])) for name in named})
     if kind == ".parquet":
         buffer = BytesIO()
         try:
@@ -88,14 +91,16 @@ def write_file(path: Path, content: bytes) -> None:
     replace_file(path, content)
 
 
-def save_model(model: GSPN | Stack, reading: Reading, folder: Path) -> None:
-    """A model's folder, with how its graphs were read; interrupted, it leaves the old folder or the new."""
+def save_model(model: Any, reading: Reading, folder: Path, further: Mapping[str, bytes] | None = None) -> None:
+    """A model's folder, with how graphs were read and `further` files; interrupted, it leaves the old or the new."""
     partial, old = (folder.with_name(f".{folder.name}.{state}") for state in ("partial", "old"))
     for left in (partial, old):
         shutil.rmtree(left, ignore_errors=True)
     try:
         model.save(partial)
         (partial / KEPT).write_text(json.dumps(reading.to_json(), indent=1) + "\n", encoding="utf-8")
+        for name, content in (further or {}).items():
+            (partial / name).write_bytes(content)
         if folder.exists():
             folder.rename(old)
         partial.rename(folder)

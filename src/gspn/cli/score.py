@@ -90,13 +90,13 @@ def _scores(model: Any, dataset: Any, level: str, entries: bool, leave_one_out: 
             "log_likelihood": torch.stack([each.sum() for each in likelihoods]),
             "score": model.score_graphs(dataset, leave_one_out=leave_one_out),
         }
-        found |= {"rank": model.rank_graphs(dataset)} if ranked else {}
+        found |= {"rank": model.unusualness_of_graphs(dataset)} if ranked else {}
         return graph_table(replace(dataset, y=None, target_level=None), found)
     found = {
         "log_likelihood": torch.cat(likelihoods),
         "score": torch.cat(model.score_vertices(dataset, leave_one_out=leave_one_out)),
     }
-    found |= {"rank": torch.cat(model.rank_vertices(dataset))} if ranked else {}
+    found |= {"rank": torch.cat(model.unusualness_of_vertices(dataset))} if ranked else {}
     if entries:
         each = torch.cat(model.score_entries(dataset))
         found |= {f"{name}_score": each[:, column] for column, name in enumerate(dataset.schema.names)}

@@ -1,6 +1,6 @@
 """Graphs from and to plain numpy arrays.
 
-Here belong vertices and edges as flat arrays, numbered through all graphs: what other ways in end in, and other ways
+Here belong vertices and edges as flat arrays, numbered through all graphs: what other ways
 out begin with. Values and edge indices are checked by `graphs.pack`; tables and NetworkX have their own modules.
 """
 
@@ -12,14 +12,13 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from gspn.attributes import Attribute, Schema
 from gspn.columns import shorten, tensor_to_array
-from gspn.convert.values import encode_target, encode_vertices, name_array, pointer
+from gspn.convert.values import encode_target, encode_vertices, name_array
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.pack import packed
+from gspn.graphs.pack import assemble, pointer
 
 
 def from_arrays(
@@ -131,47 +130,6 @@ def to_arrays(dataset: GraphDataset) -> Arrays:
     if dataset.graph_names is not None:
         arrays["graph_names"] = dataset.graph_names[dataset.positions.numpy()]
     return arrays
-
-
-def assemble(
-    schema: Schema,
-    x: NDArray[Any],
-    source: NDArray[Any],
-    receiver: NDArray[Any],
-    graph: NDArray[Any],
-    num_graphs: int,
-    *,
-    edge_type: NDArray[Any] | None = None,
-    edge_types: tuple[Any, ...] | None = None,
-    y: NDArray[Any] | None = None,
-    target_level: str | None = None,
-    target: Attribute | Schema | None = None,
-    names: NDArray[Any] | None = None,
-    graph_names: NDArray[Any] | None = None,
-) -> GraphDataset:
-    """A packed dataset from flat arrays in any order: vertices numbered by row, edges inside one graph each."""
-    order = np.argsort(graph, kind="stable")
-    vertex_ptr = pointer(np.bincount(graph, minlength=num_graphs))
-    number = np.empty(len(graph), dtype=np.int64)
-    number[order] = np.arange(len(graph))
-    number -= vertex_ptr[graph]
-    edge_graph = graph[source]
-    edge_order = np.argsort(edge_graph, kind="stable")
-    of_vertices = target_level == "vertex"
-    return packed(
-        schema,
-        torch.from_numpy(x[order]),
-        torch.from_numpy(np.stack([number[source], number[receiver]])[:, edge_order]),
-        torch.from_numpy(vertex_ptr),
-        torch.from_numpy(pointer(np.bincount(edge_graph, minlength=num_graphs))),
-        edge_type=_to_tensor(None if edge_type is None else edge_type[edge_order]),
-        edge_types=edge_types,
-        y=_to_tensor(None if y is None else y[order] if of_vertices else np.array(y)),
-        target_level=target_level,
-        target=target,
-        vertex_names=None if names is None else names[order],
-        graph_names=graph_names,
-    )
 
 
 def _read_entries(
@@ -308,8 +266,3 @@ def _numbers(values: Any, what: str, kinds: str = "biuf") -> NDArray[Any]:
         wanted = "whole numbers" if "f" not in kinds else "numbers"
         raise InputError(f"{what} must hold {wanted}, got type {array.dtype}")
     return array
-
-
-def _to_tensor(array: NDArray[Any] | None) -> Tensor | None:
-    """A tensor that shares the array's memory where torch allows it."""
-    return None if array is None else torch.from_numpy(np.ascontiguousarray(array))

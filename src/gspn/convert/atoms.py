@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Binary, Categorical, Continuous, Count, Schema
 from gspn.columns import enumerate_briefly, is_missing, shorten
-from gspn.errors import InputError, MissingExtraError
+from gspn.errors import InputError, from_extra
 
 BOND_TYPES = ("single", "double", "triple", "aromatic", "other")
 """Meaning of the edge types 0 … 4; "other" are dative, ionic, zero-order and all further bonds that RDKit knows."""
@@ -156,12 +156,8 @@ class Chunk:
 
 def import_rdkit() -> Any:
     """`rdkit.Chem`, or an error that names the extra."""
-    try:
+    with from_extra("chem", "molecules are read with rdkit"):
         from rdkit import Chem
-    except ImportError as error:
-        raise MissingExtraError(
-            "molecules are read with rdkit, which is not installed: pip install 'gspn[chem]'"
-        ) from error
     return Chem
 
 

@@ -1,6 +1,6 @@
 """Tables of edges: which column means what, directions, types and repeats, and what else two tables say of each other.
 
-Edges in other forms than tables are brought into this one by `edge_forms`; tables of vertices are read in `tables`.
+Edges in other forms than tables are brought into this one by `edges`; tables of vertices are read in `tables`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Binary, Categorical, Schema
 from gspn.columns import enumerate_briefly
-from gspn.convert.edge_forms import edges_as_table, is_table
-from gspn.convert.edges import both_directions, find_reciprocal, find_repeat
+from gspn.convert.edges import both_directions, edges_as_table, find_reciprocal, find_repeat, is_table
 from gspn.convert.files import Table, read_table
 from gspn.convert.finding import find_ends, holds
 from gspn.convert.ids import Vertices, alike, look_up, read_ids, show
+from gspn.convert.places import geometries
 from gspn.convert.values import encode_edge_types, placed
 from gspn.errors import Advice, InputError, Problems
 
@@ -129,6 +129,10 @@ class Layout:
         edge_type = None if codes is None else codes[row]
         if not self.parallel:
             self._refuse_repeat(table, vertices, directed, source, target, row, edge_type)
+        if self.directed is False:
+            # Sums depend on their order in the last digit; in this one, any form of the same edges gives the same.
+            order = np.lexsort([*([] if edge_type is None else [edge_type]), source, target])
+            source, target, edge_type = source[order], target[order], None if edge_type is None else edge_type[order]
         return EdgeRows(source, target, edge_type, names)
 
     def _ends(
@@ -219,8 +223,8 @@ def find_graphs(table: Table, graph: str, vertices: Vertices) -> NDArray[np.int6
 
 
 def free_columns(table: Table, roles: Mapping[str, str | None], ignored: Sequence[str]) -> dict[str, Any]:
-    """The columns that have no role and are not ignored."""
-    taken = {*roles.values(), *ignored}
+    """The columns that have no role and are not ignored; geometries say where something is, and nothing else."""
+    taken = {*roles.values(), *ignored, *geometries(table.frame)}
     return {name: table.frame[name] for name in table.frame.columns if name not in taken}
 
 

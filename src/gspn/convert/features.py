@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from gspn.columns import shorten
-from gspn.convert.edge_forms import is_table
+from gspn.convert.edges import is_table
 from gspn.convert.files import Table, import_pandas
 from gspn.convert.foreign import DataFrame
 from gspn.errors import InputError
@@ -59,9 +59,9 @@ def edges_among(y: Any, edges: Any) -> Any:
 
 
 def _is_edges(y: Any) -> bool:
-    if y is None or is_table(y):
+    if y is None or is_table(y) or isinstance(y, str | PathLike):
         return y is not None and (not hasattr(y, "columns") or len(y.columns) > 1)
-    if hasattr(y, "tocoo") or hasattr(y, "sparse") or callable(getattr(y, "nodes", None)):
+    if any(hasattr(y, name) for name in ("tocoo", "sparse", "obsp")) or callable(getattr(y, "nodes", None)):
         return True
     if hasattr(y, "shape"):
         return len(y.shape) == 2 and y.shape[0] == 2 and not np.issubdtype(np.asarray(y).dtype, np.floating)

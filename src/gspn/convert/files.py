@@ -1,26 +1,28 @@
-"""Tables as people hand them over: a pandas DataFrame, or a file of CSV, TSV, Parquet or Excel.
+"""Tables as people hand them over: a pandas DataFrame, or a file of CSV, TSV, Parquet, Excel or places.
 
-Reading is all that belongs here; how text is written stands in `dialects`, what the columns mean is `tables`' business.
-pandas, pyarrow and openpyxl are imported on use.
+Reading is all that belongs here: how a text is written (its encoding, its line ends, what separates its cells) is found
+unless given. What the columns mean is the business of `tables`, how cells are written that of `writings`. pandas,
+pyarrow, openpyxl and geopandas are imported on use.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 from gspn.attributes import Attribute, Categorical
 from gspn.columns import enumerate_briefly, shorten
-from gspn.convert.dialects import find_separator, named_separator, read_text, rows_of
-from gspn.errors import DAMAGE, Advice, InputError, MissingExtraError
+from gspn.errors import DAMAGE, Advice, InputError, MissingExtraError, from_extra
 
 _log = logging.getLogger(__name__)
 
@@ -31,9 +33,21 @@ _WHOLE_NUMBER = r"[+-]?\d+"
 
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 _PARQUET, _EXCEL = (".parquet", ".pq"), (".xlsx",)
-_ENDINGS = (*_SEPARATORS, *_PARQUET, *_EXCEL)
+_PLACES = (".geojson", ".gpkg", ".shp")
+_ENDINGS = (*_SEPARATORS, *_PARQUET, *_EXCEL, *_PLACES)
 _ZIPPED = b"PK\x03\x04"
 """Excel files begin so, whatever they are called."""
+
+_MARKS = (  # UTF-32's begins like UTF-16's
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_TRIED = (",", ";", "\t", "|")
+_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+_SAMPLE_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +105,8 @@ class Table:
 
 
 def import_pandas() -> Any:
-    try:
+    with from_extra("tables", "tables need pandas"):
         import pandas
-    except ImportError as error:
-        raise MissingExtraError("tables need pandas, which is not installed: pip install 'gspn[tables]'") from error
     return pandas
 
 
@@ -153,6 +165,8 @@ def _read_file(
         raise InputError(f"{path}: files of tables end in {', '.join(_ENDINGS)}")
     if not path.exists():
         raise InputError(f"{path}: there is no such file")
+    if ending in _PLACES:
+        return Table(_read_places(path), str(path))
     try:
         content = path.read_bytes()  # once: a pipe has nothing to say a second time
         if ending in _PARQUET:
@@ -174,6 +188,20 @@ def _read_file(
     except (*DAMAGE, csv.Error, ValueError, KeyError, BadZipFile) as error:  # pandas' and pyarrow's are ValueErrors
         raise InputError(f"{path} cannot be read: {error}") from error
     return Table(frame, str(path), is_text=True, text=text, separator=separator)
+
+
+def _read_places(path: Path) -> Any:
+    """A GeoDataFrame; a shapefile is several files, so the content of one would not do."""
+    try:
+        import geopandas
+    except ImportError as error:
+        raise MissingExtraError(
+            "files of places need geopandas, which is not installed: pip install 'gspn[spatial]'"
+        ) from error
+    try:
+        return geopandas.read_file(path)
+    except (OSError, ValueError, RuntimeError) as error:  # pyogrio's are RuntimeErrors
+        raise InputError(f"{path} cannot be read: {error}") from error
 
 
 def _read_excel(pandas: Any, content: bytes, path: Path) -> Any:
@@ -251,3 +279,79 @@ def parse_cells(pandas: Any, column: Any) -> Any:
     truths = column.str.lower().map({"true": True, "false": False}).astype(object)
     parsed = truths.where(truths.notna(), pandas.to_numeric(column, errors="coerce").astype(object))
     return parsed.where(parsed.notna(), column.astype(object))
+
+
+def read_text(content: bytes, path: str, encoding: str | None = None) -> str:
+    """What the bytes say, with line feeds where nothing but carriage returns ends a line."""
+    text = _decoded(content, path, encoding)
+    if "\0" in text:
+        raise InputError(
+            f"{path} is no text: it holds NUL characters", advice=[Advice("encoding", "if it is one of another kind")]
+        )
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+def _decoded(content: bytes, path: str, encoding: str | None) -> str:
+    if encoding is not None:
+        try:
+            return content.decode(encoding).removeprefix("\ufeff")
+        except (LookupError, UnicodeError) as error:
+            raise InputError(f"{path} cannot be read as {encoding}: {error}") from error
+    for mark, name in _MARKS:
+        if content.startswith(mark):
+            return content.decode(name)
+    if b"\0" in content:  # UTF-16 without a mark: of Latin letters every other byte is 0
+        return content.decode("utf-16-le" if content[1::2].count(0) >= content[::2].count(0) else "utf-16-be")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        text = content.decode("cp1252", errors="replace")
+        if "\ufffd" in text or not _is_prose(text):
+            raise InputError(
+                f"{path} cannot be read: {error}", advice=[Advice("encoding", "with the name of its encoding")]
+            ) from error
+        _log.warning("%s is no UTF-8 and is read as Windows-1252 unless an encoding is given", path)
+        return text
+
+
+def _is_prose(text: str) -> bool:
+    """Whether there are no control characters: those make something else than text likely."""
+    return all(character >= " " or character in "\t\r\n" for character in text)
+
+
+def find_separator(text: str, usual: str) -> tuple[str, str]:
+    """What separates cells, and the text without a first line that says it, as Excel writes one.
+
+    The separator is the one that gives every row as many cells as the header, more than one; else the one with the most
+    cells in the header; else the usual one.
+    """
+    first, _, rest = text.partition("\n")
+    if first.strip().lower().startswith("sep=") and len(first.strip()) == len("sep=") + 1:
+        return first.strip()[-1], rest
+    rated = []
+    for separator in _TRIED:
+        sizes = _row_sizes(text, separator)
+        if sizes and sizes[0] > 1:
+            rated.append((len(set(sizes)) == 1, sizes[0], separator == usual, separator))
+    return max(rated)[-1] if rated else usual, text
+
+
+def named_separator(said: str) -> str:
+    """The character that a user has named, also in words: a tab is hard to type."""
+    separator = _NAMES.get(said.lower(), said)
+    if len(separator) != 1:
+        raise InputError(f"the delimiter is one character (or tab, comma, semicolon), got {said!r}")
+    return separator
+
+
+def rows_of(text: str, separator: str) -> Iterator[list[str]]:
+    """The rows; lines that are empty or hold just blanks are none to pandas either."""
+    every = csv.reader(StringIO(text, newline=""), delimiter=separator)
+    return (row for row in every if row and not (len(row) == 1 and row[0].isspace()))
+
+
+def _row_sizes(text: str, separator: str) -> list[int]:
+    try:
+        return [len(row) for row in islice(rows_of(text, separator), _SAMPLE_ROWS)]
+    except csv.Error:
+        return []

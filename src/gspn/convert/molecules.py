@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -34,10 +33,10 @@ from gspn.convert.atoms import (
     import_rdkit,
 )
 from gspn.convert.molecule_files import MoleculeRecords, read_sdf, read_smiles_source
-from gspn.convert.values import encode_target, pointer
+from gspn.convert.values import encode_target
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.pack import packed
+from gspn.graphs.pack import packed, pointer
 
 __all__ = ["BOND_TYPES", "DEFAULT_FEATURES", "DEFAULT_SCHEMA", "FEATURES", "OGB_SCHEMA", "from_sdf", "from_smiles"]
 
@@ -167,13 +166,13 @@ def _convert(
         _log.warning("%d of %d molecules cannot be read and are left out:\n  %s", len(rejected), count, listed)
     return packed(
         Schema(feature.attribute for feature in choose_features(recipe.features)),
-        torch.from_numpy(_join(chunks, "x")),
-        torch.from_numpy(_join(chunks, "edges", axis=1)),
-        torch.from_numpy(pointer(_join(chunks, "num_atoms"))),
-        torch.from_numpy(pointer(_join(chunks, "num_edges"))),
-        edge_type=torch.from_numpy(_join(chunks, "bond_types")),
+        _join(chunks, "x"),
+        _join(chunks, "edges", axis=1),
+        pointer(_join(chunks, "num_atoms")),
+        pointer(_join(chunks, "num_edges")),
+        edge_type=_join(chunks, "bond_types"),
         edge_types=BOND_TYPES,
-        y=None if targets is None else torch.from_numpy(targets[kept]),
+        y=None if targets is None else targets[kept],
         target_level=None if targets is None else "graph",
         target=target,
         graph_names=None if titles is None else titles[kept],

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Schema
 from gspn.columns import is_missing, shorten
-from gspn.convert.arrays import assemble, to_arrays
+from gspn.convert.arrays import to_arrays
 from gspn.convert.edges import both_directions, pair_up
 from gspn.convert.foreign import MultiDiGraph, MultiGraph
-from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, name_array, pointer, target_columns
+from gspn.convert.values import encode_edge_types, encode_target, encode_vertices, name_array, target_columns
 from gspn.errors import InputError, MissingExtraError
 from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.pack import assemble, pointer
 
 _log = logging.getLogger(__name__)
 

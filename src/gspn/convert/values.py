@@ -172,8 +172,3 @@ def name_array(names: Iterable[Any]) -> NDArray[Any]:
     if listed and all(type(name) is int and -(2**63) <= name < 2**63 for name in listed):
         return np.array(listed, dtype=np.int64)
     return np.fromiter(listed, dtype=object, count=len(listed))
-
-
-def pointer(sizes: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each of several consecutive stretches begins, and where the last one ends."""
-    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))

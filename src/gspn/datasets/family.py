@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
+from gspn.attributes import Attribute, Schema
 from gspn.datasets.raw_files import RawFile
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
@@ -47,3 +50,11 @@ def check_limit(limit: Any) -> int | None:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit must be a positive number of graphs, or None for all, got {limit!r}")
     return limit
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be predicted of each graph, and its encoded values [G] or [G, T]."""
+
+    kind: Attribute | Schema
+    values: NDArray[Any]

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from gspn.arguments import check_choice
 from gspn.attributes import Attribute, Categorical, Continuous, Schema
-from gspn.convert.values import pointer
+from gspn.convert.positions import sorted_distances
 from gspn.datasets.archives import Files
 from gspn.datasets.family import Family, Found, RawSource, Sources, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.pack import pointer
 
 SITE = "http://www.quantum-machine.org/gdml/data/npz"
 FILES = {
@@ -38,15 +39,18 @@ FILES = {
 CUTOFF = 5.0
 _SYMBOLS = {1: "H", 6: "C", 7: "N", 8: "O"}
 _FRAMES_AT_ONCE = 4096
+_NEAREST = 20
+"""Atoms whose distances are attributes, at most; the molecules have 9 to 21 atoms"""
 
 
 def _options(*, attributes: str = "both", limit: int | None = None) -> dict[str, Any]:
-    """attributes: "element", "continuous" (position and force) or "both", element first; limit: the first frames only.
+    """attributes: "element", "continuous" (position and force), "both", element first, or "invariant" (element, and
+    distances to the other atoms, at most the 20 nearest, ascending); limit: the first frames only.
 
     The paper uses "element" for scarce supervision and "continuous" for missing data; "both", the default, leaves
-    nothing out.
+    nothing out but what "invariant" has: numbers that stay the same when a molecule is turned.
     """
-    check_choice("attributes", attributes, ("element", "continuous", "both"))
+    check_choice("attributes", attributes, ("element", "continuous", "both", "invariant"))
     return {"attributes": attributes, "limit": check_limit(limit)}
 
 
@@ -116,7 +120,11 @@ def _attributes(
             raise InputError(f"{path}: z holds the atomic number {unknown[0]}; MD17 molecules are of H, C, N and O")
         attributes.append(Categorical("element", [_SYMBOLS[int(number)] for number in present]))
         parts.append(np.broadcast_to(codes.astype(np.float32)[None, :, None], (frames, atoms, 1)))
-    if which != "element":
+    if which == "invariant":
+        distances = sorted_distances(positions, _NEAREST)
+        attributes += [Continuous(f"distance_{rank}") for rank in range(1, distances.shape[2] + 1)]
+        parts.append(distances.astype(np.float32))
+    elif which != "element":
         attributes += [Continuous(name) for name in ("x", "y", "z", "fx", "fy", "fz")]
         parts += [positions, forces]
     x = np.concatenate(parts, axis=2).reshape(frames * atoms, -1)

@@ -28,8 +28,7 @@ from gspn.attributes import Attribute, Binary, Continuous, Schema
 from gspn.convert.atoms import choose_features
 from gspn.convert.molecules import from_smiles
 from gspn.datasets.archives import open_plain
-from gspn.datasets.assembly import Target
-from gspn.datasets.family import Family, Found, RawSource, Sources, check_limit
+from gspn.datasets.family import Family, Found, RawSource, Sources, Target, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset

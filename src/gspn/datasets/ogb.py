@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Categorical
 from gspn.convert.atoms import BOND_TYPES, OGB_SCHEMA
-from gspn.convert.values import pointer
 from gspn.datasets import molecules
 from gspn.datasets.archives import Files
-from gspn.datasets.assembly import Target, from_sizes
-from gspn.datasets.family import Family, Found, RawSource, Sources, check_limit
+from gspn.datasets.family import Family, Found, RawSource, Sources, Target, check_limit
 from gspn.datasets.raw_files import RawFile
 from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, read_integers
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
+from gspn.graphs.pack import packed, pointer
 from gspn.graphs.splits import Fold
 
 logger = logging.getLogger(__name__)
@@ -83,15 +82,18 @@ class _OGBReader:
         whole = limit is None or limit >= total
         num_atoms, num_bonds = num_atoms[:limit], num_bonds[:limit]
         tasks, names = self._mapping(total)
-        return from_sizes(
+        target = self._target(total, len(num_atoms), tasks)
+        return packed(
             OGB_SCHEMA,
             self._atoms(int(num_atoms.sum()), whole),
             self._bonds(num_atoms, num_bonds, whole),
-            num_atoms,
-            2 * num_bonds,
-            self._target(total, len(num_atoms), tasks),
+            pointer(num_atoms),
+            pointer(2 * num_bonds),
             edge_type=self._bond_types(int(num_bonds.sum()), whole),
             edge_types=BOND_TYPES,
+            y=target.values,
+            target=target.kind,
+            target_level="graph",
             splits=self._folds(total) if whole else (),
             graph_names=None if names is None else names[:limit],
         )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,13 +68,26 @@ def find(alternatives: Sequence[RawFile], folders: Folders) -> Path | None:
     return next((place for place in places if os.path.exists(place)), None)
 
 
+_may_download: ContextVar[bool] = ContextVar("may_download", default=True)
+
+
+@contextmanager
+def without_downloads() -> Iterator[None]:
+    """Datasets that are not here are an error meanwhile."""
+    before = _may_download.set(False)
+    try:
+        yield
+    finally:
+        _may_download.reset(before)
+
+
 def obtain(alternatives: Sequence[RawFile], folders: Folders, *, progress: bool) -> Path:
     """A path that exists: one that is here, or else the first alternative that can be downloaded."""
     if (found := find(alternatives, folders)) is not None:
         return found
     offered = next((file for file in alternatives if file.url is not None), None)
-    reason = "it has no public address"
-    if offered is not None and offered.url is not None:
+    reason = "it has no public address" if _may_download.get() else "nothing is downloaded for this"
+    if offered is not None and offered.url is not None and _may_download.get():
         destination = folders.cache / "raw" / offered.path
         logger.info("downloading %s to %s", offered.url, destination)
         try:

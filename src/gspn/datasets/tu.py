@@ -24,16 +24,15 @@ from numpy.typing import NDArray
 
 from gspn.arguments import check_choice
 from gspn.attributes import Attribute, Categorical, Continuous, Count, Schema
-from gspn.convert.values import pointer
 from gspn.datasets.archives import Files
-from gspn.datasets.assembly import Target, from_sizes
-from gspn.datasets.family import Family, Found, RawSource, Sources
+from gspn.datasets.family import Family, Found, RawSource, Sources, Target
 from gspn.datasets.raw_files import RawFile
 from gspn.datasets.text_tables import Integers, integer_blocks, read_floats, read_integers
 from gspn.datasets.tu_names import PUBLISHED_FOLDS
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.degrees import with_degree
+from gspn.graphs.pack import packed, pointer
 from gspn.graphs.splits import read_folds
 
 logger = logging.getLogger(__name__)
@@ -97,14 +96,16 @@ class _TUReader:
         by_graph = _grouping(graph_of)
         edges = self._edges(graph_of, _numbers_inside(graph_of, sizes, by_graph))
         schema, x = self._attributes(len(graph_of), edges.degree, degree)
-        return from_sizes(
+        return packed(
             schema,
             x if by_graph is None else x[by_graph],
             edges.index,
-            sizes,
-            edges.per_graph,
-            target,
+            pointer(sizes),
+            pointer(edges.per_graph),
             edge_type=self._edge_types(edges),
+            y=target.values,
+            target=target.kind,
+            target_level="graph",
             splits=() if folds is None else read_folds(folds, len(sizes)),
         )
 

@@ -4,11 +4,7 @@ A run is planned from a grid (`grids`), divided into pieces of work that are key
 a runner (`local`, `on_ray`), kept as records (`records`) and shown as tables and figures (`findings`, `report`).
 """
 
-from gspn.errors import MissingExtraError
+from gspn.errors import from_extra
 
-try:
+with from_extra("experiments", "experiments need pydantic"):
     import pydantic  # noqa: F401 (grids are checked by it)
-except ImportError as error:
-    raise MissingExtraError(
-        "experiments need pydantic, which is not installed: pip install 'gspn[experiments]'"
-    ) from error

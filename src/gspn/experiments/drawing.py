@@ -16,9 +16,9 @@ from torch_geometric.data import Data
 import gspn
 from gspn.errors import InputError
 from gspn.experiments import systems
-from gspn.experiments.curves import curve_of
 from gspn.experiments.records import Record
 from gspn.experiments.runs import Run
+from gspn.experiments.systems import curve_of
 
 
 def draw(runs: Sequence[Run], place: Path) -> list[Record]:
@@ -44,7 +44,7 @@ def _change(model: gspn.GSPN, features: Any, molecule: Mapping[str, str]) -> dic
             "name its features"
         )
     before, after = molecules
-    answer = model.what_if(before, edits(before, after, model.schema), derived=False)
+    answer = model.what_if(before, edits(before, after, model.schema), leave_one_out=False, derived=False)
     return {
         **molecule,
         "before": answer.before.tolist(),

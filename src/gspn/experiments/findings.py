@@ -16,6 +16,8 @@ class Number:
     runs: int = 1
     folds: tuple[int, ...] = ()
     interval: tuple[float, float] | None = None
+    by_fold: tuple[float, ...] = ()
+    """The means of the single folds"""
     written: tuple[str, str] | None = None
     """Mean and deviation as somebody else wrote them, with their digits."""
 

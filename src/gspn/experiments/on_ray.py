@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gspn.errors import InputError, MissingExtraError
+from gspn.errors import InputError, from_extra
 from gspn.experiments.local import fitting
 from gspn.experiments.records import Record
 from gspn.experiments.running import Outcome
@@ -34,12 +34,8 @@ class RayRunner:
         threads: int = 1,
         commit: str | None = None,
     ) -> None:
-        try:
+        with from_extra("ray", "experiments on a cluster need Ray"):
             import ray
-        except ImportError as error:
-            raise MissingExtraError(
-                "experiments on a cluster need Ray, which is not installed: pip install 'gspn[ray]'"
-            ) from error
         self._ray, self._folder, self._commit = ray, folder.absolute(), commit
         if address is None:
             processors = threads * (workers or fitting(threads))

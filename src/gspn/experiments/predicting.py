@@ -6,7 +6,9 @@ What a run may see is decided here: one of the stage "selection" is given graphs
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,18 @@ import torch
 import gspn
 from gspn.errors import InputError
 from gspn.experiments import systems
-from gspn.experiments.curves import curve_of
 from gspn.experiments.measures import judge_predictions
 from gspn.experiments.parts import Parts, labels_of
 from gspn.experiments.records import Record
 from gspn.experiments.row_heads import is_row_head, judge_row_heads
 from gspn.experiments.runs import ASSESSMENT, Run
 from gspn.experiments.sources import labelled
+from gspn.experiments.systems import curve_of
+
+_KEPT = 24
+"""Models without labels that a process keeps, which are small: those of the folds of a dataset, and some more."""
+
+_models: OrderedDict[str, tuple[Any, float]] = OrderedDict()
 
 
 def predict(runs: Sequence[Run], place: Path) -> list[Record]:
@@ -44,10 +51,8 @@ def _directly(run: Run, place: Path) -> Record:
 
 def _by_heads(runs: Sequence[Run], place: Path) -> list[Record]:
     parts = _parts(runs[0])
-    start = time.perf_counter()
-    model = systems.build(runs[0].model, runs[0].settings, parts.train, runs[0].seed)
-    model = systems.fit(runs[0].model, model, parts.train, parts.validation, place / "model.safetensors")
-    seconds = {"model": time.perf_counter() - start}
+    model, taken = _without_labels(runs[0], parts, place)
+    seconds = {"model": taken}
     on_rows = [run for run in runs if is_row_head(run.head)]
     by_key = dict(zip([run.key for run in on_rows], judge_row_heads(on_rows, model, parts, seconds), strict=True))
     others = [run for run in runs if not is_row_head(run.head)]
@@ -55,6 +60,20 @@ def _by_heads(runs: Sequence[Run], place: Path) -> list[Record]:
         found = _by_deep_sets(others, model, parts, seconds)
         by_key |= dict(zip([run.key for run in others], found, strict=True))
     return [by_key[run.key] | {"curves": {"model": curve_of(model)} | by_key[run.key]["curves"]} for run in runs]
+
+
+def _without_labels(run: Run, parts: Parts, place: Path) -> tuple[Any, float]:
+    """A model and the seconds that its training took, which runs with other labels may have been the first to need."""
+    key = replace(run, source=run.source.model_copy(update={"labels": None}), head={}).key
+    if key not in _models:
+        start = time.perf_counter()
+        model = systems.build(run.model, run.settings, parts.train, run.seed)
+        model = systems.fit(run.model, model, parts.train, parts.validation, place / "model.safetensors")
+        _models[key] = model, time.perf_counter() - start
+    _models.move_to_end(key)
+    while len(_models) > _KEPT:
+        _models.popitem(last=False)
+    return _models[key]
 
 
 def _by_deep_sets(runs: Sequence[Run], model: Any, parts: Parts, seconds: dict[str, float]) -> list[Record]:

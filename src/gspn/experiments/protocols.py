@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gspn.datasets.raw_files import without_downloads
 from gspn.errors import GSPNError, InputError
 from gspn.experiments.grids import YARDSTICKS, Grid
 from gspn.experiments.measures import MEASURES, measure_of
@@ -129,6 +130,24 @@ def recorded(records: Records) -> Callable[[Source], Facts]:
             published=1 + max((run["division"].get("published", -1) for run in own), default=-1),
             has_edges=any(not NEIGHBOURLY.isdisjoint(run["settings"]) for run in own),
         )
+
+    return facts
+
+
+def here_or_recorded(records: Records) -> Callable[[Source], Facts]:
+    """From the data; of what is not here, as runs have recorded it. Nothing is downloaded."""
+    known = recorded(records)
+
+    def facts(source: Source) -> Facts:
+        try:
+            with without_downloads():
+                return loaded(source)
+        except GSPNError as error:
+            found = known(source)
+            if not found.digest:
+                raise
+            _log.info("%s is not here, its runs are found by what they have recorded: %s", source.name, error)
+            return found
 
     return facts
 
@@ -258,13 +277,14 @@ def columns_with_records(grid: Grid, records: Records, final: bool = False) -> l
     known = [(run["question"], {**run["data"], "digest": None}) for run in (record["run"] for record in records.all())]
     likely = [name for name, source in grid.data.items() if (grid.question, source.spec() | {"digest": None}) in known]
     likely = [name for name in likely if name in columns_of(grid, final)]
-    return [name for name in likely if _has_records(grid, name, records, final)]
+    facts_of = here_or_recorded(records)
+    return [name for name in likely if _has_records(grid, name, records, final, facts_of)]
 
 
-def _has_records(grid: Grid, column: str, records: Records, final: bool) -> bool:
+def _has_records(grid: Grid, column: str, records: Records, final: bool, facts_of: Callable[[Source], Facts]) -> bool:
     try:
-        planned = contests(grid, [column], final=final)
-    except GSPNError as error:  # somebody else's records, say, of data that are not on this machine
+        planned = contests(grid, [column], final=final, facts_of=facts_of)
+    except GSPNError as error:
         _log.warning("the report leaves out %s, which may have results: %s", column, error)
         return False
     return any(records.get(run.key) is not None for contest in planned for run in contest.known(records.get))

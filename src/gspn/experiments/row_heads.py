@@ -3,31 +3,41 @@
     head = { heads = ["extra trees", "together"], monitor = "score", pairs = 4, attributes = true, subtrees = 3 }
 
 `heads` makes a head one of this kind, `monitor`, `refit` and `judged_by` mean what they mean for the controls
-(`gspn.baselines.PooledAttributes`); further keys are arguments of `GraphFeatures`. Rows are computed once for all
-heads that have the same.
+(`gspn.baselines.PooledAttributes`); `descriptors` adds RDKit's to the rows; further keys are arguments of
+`GraphFeatures`. Rows are computed once for all heads that have the same, and for all numbers of labels.
 """
 
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gspn.arguments import check_choice
+from gspn.attributes import FloatArray
+from gspn.baselines.molecule_rows import descriptors
 from gspn.baselines.on_rows import JUDGES, check_heads, standardised
+from gspn.convert.rebuilding import rebuild_molecule
 from gspn.errors import InputError
 from gspn.experiments.measures import measure_of
 from gspn.experiments.parts import Parts, labels_of
 from gspn.experiments.records import Record
 from gspn.experiments.runs import Run
 from gspn.graph_level.features import GraphFeatures
+from gspn.graphs import GraphDataset
 from gspn.predictors.outputs import outputs_for
 from gspn.predictors.vectors import MONITORS, choose_heads
 from gspn.scores import mean_absolute_error
 
 _OF_HEADS = {"heads", "monitor", "refit", "judged_by"}
+_KEPT, _LARGEST = 32, 4_000_000
+"""Rows of so many models are kept in a process, if they are of so few numbers: those of the folds of a small dataset"""
+
+_rows_of: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
 
 def is_row_head(head: Mapping[str, Any] | None) -> bool:
@@ -41,7 +51,11 @@ def check_row_head(head: Mapping[str, Any]) -> None:
     if not isinstance(head.get("refit", False), bool):
         raise InputError(f"refit must be true or false, got {head['refit']!r}")
     check_choice("judged_by", head.get("judged_by", "validation"), JUDGES)
-    GraphFeatures(**_of_features(head))
+    if not isinstance(head.get("descriptors", False), bool):
+        raise InputError(f"descriptors must be true or false, got {head['descriptors']!r}")
+    arguments = _of_features(head)
+    arguments.pop("descriptors", None)
+    GraphFeatures(**arguments)
 
 
 def judge_row_heads(runs: Sequence[Run], model: Any, parts: Parts, seconds: Mapping[str, float]) -> list[Record]:
@@ -52,9 +66,14 @@ def judge_row_heads(runs: Sequence[Run], model: Any, parts: Parts, seconds: Mapp
         assert run.head is not None
         start = time.perf_counter()
         arguments = _of_features(run.head)
-        if repr(arguments) not in rows:
-            rows = {repr(arguments): _rows(arguments, model, parts)}  # those of one kind follow each other
-        found.append(_judge(run, rows[repr(arguments)], parts))
+        key = replace(run, source=run.source.model_copy(update={"labels": None}), head=arguments).key
+        if key not in rows:
+            rows = {key: _rows_of.get(key) or _rows(arguments, model, parts)}  # those of one kind follow each other
+            if sum(part.size for part in rows[key].values() if isinstance(part, np.ndarray)) <= _LARGEST:
+                _rows_of[key] = rows[key]
+            while len(_rows_of) > _KEPT:
+                _rows_of.popitem(last=False)
+        found.append(_judge(run, rows[key], parts))
         found[-1]["seconds"] = {**seconds, "heads": time.perf_counter() - start}
     return found
 
@@ -64,12 +83,23 @@ def _of_features(head: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(arguments: Mapping[str, Any], model: Any, parts: Parts) -> dict[str, Any]:
-    """Standardised rows of labelled training graphs and of those that judge; columns are chosen by training graphs."""
-    features = GraphFeatures(model, **arguments)
-    everything = features.fit_transform(parts.train, progress=False)
+    """Standardised rows of training graphs and of those that judge; columns are chosen by training graphs."""
+    described = arguments.get("descriptors", False)
+    features = GraphFeatures(model, **{name: value for name, value in arguments.items() if name != "descriptors"})
+    everything = features.fit_transform(parts.train, extra=_descriptors(parts.train, described), progress=False)
     units = features.centre_, features.scale_
-    found = {name: standardised(features.rows(graphs), *units) for name, graphs in parts.judged()}
-    return found | {"train": standardised(np.asarray(everything)[parts.labelled.numpy()], *units)}
+    found: dict[str, Any] = {
+        name: standardised(features.rows(graphs, _descriptors(graphs, described)), *units)
+        for name, graphs in parts.judged()
+    }
+    return found | {"train": standardised(np.asarray(everything), *units), "views": features.views()}
+
+
+def _descriptors(graphs: GraphDataset, wanted: bool) -> FloatArray | None:
+    """[G, D] of molecules rebuilt from graphs."""
+    if not wanted:
+        return None
+    return descriptors([rebuild_molecule(graph, graphs.schema) for graph in graphs])[1]
 
 
 def _judge(run: Run, rows: Mapping[str, Any], parts: Parts) -> Record:
@@ -77,7 +107,7 @@ def _judge(run: Run, rows: Mapping[str, Any], parts: Parts) -> Record:
     by_validation = head.get("judged_by", "validation") == "validation"
     labels = {name: _labels(graphs) for name, graphs in [("train", parts.train[parts.labelled]), *parts.judged()]}
     chosen = choose_heads(
-        rows["train"],
+        rows["train"][parts.labelled.numpy()],
         labels["train"],
         parts.target,
         validation=(rows["validation"], labels["validation"]) if by_validation else None,
@@ -85,6 +115,7 @@ def _judge(run: Run, rows: Mapping[str, Any], parts: Parts) -> Record:
         monitor=head.get("monitor", "loss"),
         refit=head.get("refit", False),
         seed=run.seed,
+        views=rows["views"],
     )
     meaning = outputs_for(parts.target, labels["train"])
     measure, scores = measure_of(parts.target), {}

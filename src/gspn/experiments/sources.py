@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Self
 
@@ -14,12 +14,13 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from gspn import datasets
-from gspn.attributes import Binary, Categorical
+from gspn.attributes import Binary, Categorical, Schema
 from gspn.errors import InputError
 from gspn.experiments.toml_tables import Settings, Share, TomlTable
 from gspn.graphs import GraphDataset
 from gspn.graphs.splits import Fold, holdout, kfold
 from gspn.random_streams import keyed_generator
+from gspn.targets import target_schema
 
 _LABELS = 1
 """Names the stream of random numbers that chooses which training graphs keep their labels."""
@@ -32,6 +33,8 @@ class Source(TomlTable):
         Use so many graphs, spread evenly over the dataset (None: all).
     folds:
         Numbers of the folds, published or drawn, that are run (None: all of them).
+    targets:
+        Names of those targets that are predicted, as several (None: all, as the dataset has them).
     labels:
         How many training graphs have labels that may be learned from, or which share of them (None: all).
     """
@@ -41,6 +44,7 @@ class Source(TomlTable):
     graphs: int | None = Field(default=None, ge=1)
     folds: Sequence[Annotated[int, Field(ge=0)]] | None = Field(default=None, min_length=1)
     labels: Annotated[int, Field(ge=1)] | Share | None = None
+    targets: Sequence[str] | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -51,28 +55,45 @@ class Source(TomlTable):
         return self
 
     def load(self) -> GraphDataset:
-        return _loaded(self.name, json.dumps(self.options, sort_keys=True), self.graphs)
+        return _loaded(*self._asked())
 
     def spec(self) -> dict[str, Any]:
         """What decides the numbers of its runs; which folds are run does not."""
-        return {"name": self.name, "options": dict(self.options), "graphs": self.graphs, "labels": self.labels}
+        chosen = {} if self.targets is None else {"targets": list(self.targets)}
+        return {"name": self.name, "options": dict(self.options), "graphs": self.graphs, "labels": self.labels} | chosen
 
     def digest(self) -> str:
         """A fingerprint of the graphs and of what their columns and targets mean."""
-        return _digest(self.name, json.dumps(self.options, sort_keys=True), self.graphs)
+        return _digest(*self._asked())
+
+    def _asked(self) -> tuple[str, str, int | None, tuple[str, ...] | None]:
+        targets = None if self.targets is None else tuple(self.targets)
+        return self.name, json.dumps(self.options, sort_keys=True), self.graphs, targets
 
 
 @lru_cache(maxsize=2)  # the pieces of work of one dataset follow each other
-def _loaded(name: str, options: str, graphs: int | None) -> GraphDataset:
+def _loaded(name: str, options: str, graphs: int | None, targets: tuple[str, ...] | None) -> GraphDataset:
     dataset = datasets.load(name, progress=False, **json.loads(options))
+    if targets is not None:
+        dataset = _with(dataset, targets)
     if graphs is None or graphs >= len(dataset):
         return dataset
     return dataset[torch.linspace(0, len(dataset) - 1, graphs).round().long()]
 
 
+def _with(dataset: GraphDataset, targets: tuple[str, ...]) -> GraphDataset:
+    """The dataset with these targets alone; one of them is still several, as measures of several have it."""
+    if dataset.target is None or dataset.y is None:
+        raise InputError(f"there is no target {targets[0]!r}, nor any other")
+    known = target_schema(dataset.target)
+    places = [known.index(name) for name in targets]
+    y = dataset.y.reshape(len(dataset.y), -1)[:, places]
+    return replace(dataset, y=y, target=Schema([known[place] for place in places]))
+
+
 @lru_cache(maxsize=16)
-def _digest(name: str, options: str, graphs: int | None) -> str:
-    dataset = _loaded(name, options, graphs)
+def _digest(name: str, options: str, graphs: int | None, targets: tuple[str, ...] | None) -> str:
+    dataset = _loaded(name, options, graphs, targets)
     meaning = f"{dataset.digest()} {dataset.schema!r} {dataset.target!r}"
     return hashlib.blake2b(meaning.encode(), digest_size=16).hexdigest()
 

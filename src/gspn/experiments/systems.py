@@ -1,11 +1,14 @@
-"""The systems that are compared, by name, from the settings of a grid to an estimator ready to be fitted."""
+"""The systems that are compared, by name: from a grid's settings to a fitted estimator, and its training curves."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 import gspn
 from gspn import baselines
@@ -29,11 +32,14 @@ ABILITIES: Mapping[str, frozenset[str]] = {
     "PooledAttributes": frozenset({PREDICTS}),
     "WeisfeilerLehman": frozenset({PREDICTS}),
     "MoleculeForest": frozenset({PREDICTS}),
+    "SortedAttributes": frozenset({PREDICTS}),
     **dict.fromkeys(_NETWORKS, frozenset({PREDICTS})),
     **dict.fromkeys(_ENCODERS, frozenset({EMBEDS})),
     **dict.fromkeys(_ANCESTORS, frozenset({EMBEDS})),
 }
 """What each system can be asked for. GrownGSPN is a GSPN that is a mixture for the first half of its epochs."""
+
+_POINTS = 40
 
 
 def build(name: str, settings: Mapping[str, Any], dataset: GraphDataset, seed: int) -> Any:
@@ -93,3 +99,19 @@ def _checked(name: str, make: Callable[..., Any], arguments: Mapping[str, Any]) 
         return make(**arguments)
     except TypeError as error:
         raise InputError(f"{name}: {error}") from error
+
+
+def curve_of(model: Any) -> dict[str, list[float | None]]:
+    """Losses and scores over the epochs, thinned out."""
+    history: Sequence[Mapping[str, float]] = getattr(model, "history_", ())
+    if not history:
+        return {}
+    steps = min(len(history), _POINTS)
+    picked = [history[i] for i in torch.linspace(0, len(history) - 1, steps).round().long().tolist()]
+    names = [name for name in ("epoch", "train", "validation", "score") if name in picked[0]]
+    return {name: [_rounded(entry[name]) for entry in picked] for name in names}
+
+
+def _rounded(value: float) -> float | None:
+    """Six digits; None where a loss was no number, which JSON does not know."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -15,8 +15,7 @@ import torch
 from gspn.errors import CheckpointError, GSPNError, InputError, MissingExtraError
 from gspn.experiments.circumstances import machine, versions
 from gspn.experiments.drawing import draw
-from gspn.experiments.filling import fill
-from gspn.experiments.imputing import impute
+from gspn.experiments.filling import fill, impute
 from gspn.experiments.labelling import label
 from gspn.experiments.predicting import predict
 from gspn.experiments.records import Record, Records

@@ -55,6 +55,12 @@ class Around:
         low = self._mean - reach
         return torch.stack([low.clamp_min(0) if self.attribute.kind == "count" else low, self._mean + reach], dim=-1)
 
+    def least_level(self, values: Tensor) -> Tensor:
+        """[n] level from which on intervals hold these values; infinite where none does."""
+        sizes = self._errors.abs().sort().values
+        nearer = torch.searchsorted(sizes, (values - self._mean).abs())
+        return torch.where(nearer < len(sizes), nearer / (len(sizes) + 1), math.inf)
+
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """[n, rows] predictions with errors drawn from those that were made."""
         check_draws(n)

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gspn.baselines.pooling import pool, sums
+from gspn.baselines.attribute_columns import pool, sums
 from gspn.graphs import Batch, GraphDataset
-from gspn.models.compatibility import check_magnitudes
+from gspn.models.checks import check_magnitudes
 from gspn.models.gspn import GSPN
-from gspn.queries.chunks import chunk_size
+from gspn.queries.contract import chunk_size
 
 _NUMBERS_AT_ONCE = 4_000_000
 """Of what embedders give, and of pairs: 32 MB."""

@@ -28,6 +28,8 @@ _FLAT = 1e-4
 """Deviation, in the columns' own units (shares, logarithms, nats), below which a column carries no information."""
 _SAME = 1e-6
 """Columns whose standardised values are all as near as this are one, as those of an edge's two directions."""
+_WEIGHT = 10.0
+"""Of a kind of columns, as if it had a hundred"""
 _MOST_SUBTREES = 2_000
 _SAMPLE, _AT_ONCE = 5_000, 2_000
 """Graphs by which columns are chosen, and graphs all of whose columns are held at once."""
@@ -176,6 +178,25 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         names = np.array(list(self._names(learned)), dtype=object)
         return names if learned.kept is None else names[learned.kept]
 
+    def views(self) -> list[FloatArray]:
+        """Weights [F] of the columns for heads that measure distances and have few labels to learn from.
+
+        First all columns, each kind (states, pairs, attributes, subtrees, extra) with the same weight as a whole; then
+        attributes alone, and `extra` alone. None where there is only one kind.
+        """
+        learned = self._learned()
+        kinds = np.array(list(self._kinds(learned)))
+        kinds = kinds if learned.kept is None else kinds[learned.kept]
+        present = sorted(set(kinds.tolist()))
+        if len(present) < 2:
+            return []
+        balanced = np.zeros(len(kinds))
+        for kind in present:
+            own = kinds == kind
+            balanced[own] = _WEIGHT / np.sqrt(own.sum())
+        alone = [(kinds == kind).astype(np.float64) for kind in ("attributes", "extra") if kind in present]
+        return [balanced, *alone]
+
     # The columns.
 
     def _rows(self, learned: Learned, dataset: GraphDataset, extra: FloatArray) -> FloatArray:
@@ -210,6 +231,17 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
             yield from learned.attributes.names[:-2]
         yield from (f"subtree_{colour:016x}" for colour in learned.vocabulary.tolist())
         yield from learned.extra
+
+    def _kinds(self, learned: Learned) -> Iterator[str]:
+        """What every column is of, in the order of `_names`."""
+        # Sizes are attributes of graphs, where there are others.
+        yield from ["attributes" if learned.attributes or not learned.models else "states"] * 2
+        for model, width in zip(learned.models, learned.widths, strict=True):
+            for name in names_of(model, width, self._asked()):
+                yield "pairs" if name.startswith(("pairs_", "logpairs_")) else "states"
+        yield from ("attributes" for _ in (learned.attributes.names[:-2] if learned.attributes else ()))
+        yield from ("subtrees" for _ in learned.vocabulary)
+        yield from ("extra" for _ in learned.extra)
 
     def _asked(self) -> Asked:
         return Asked(self.pairs, self.likelihood, self.left_out)

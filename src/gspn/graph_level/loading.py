@@ -8,8 +8,8 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 from gspn import graph_level  # its predictors are imported when somebody asks for them, or for the types of `load`
 from gspn.errors import InputError
-from gspn.models import loading
 from gspn.models.gspn import GSPN
+from gspn.models.saving import load as load_model
 from gspn.models.stack import Stack
 
 Saved: TypeAlias = "GSPN | Stack | graph_level.GraphClassifier | graph_level.GraphRegressor"
@@ -37,7 +37,7 @@ def load(folder: str | Path, kind: type[Any] | None = None) -> Saved:
 def _loaded(folder: Path) -> Saved:
     note = _note(folder)
     if note is None:
-        return loading.load(folder)
+        return load_model(folder)
     from gspn.graph_level import saving
 
     found: graph_level.GraphClassifier | graph_level.GraphRegressor = saving.load(folder, note)

@@ -97,6 +97,7 @@ class GraphPredictor(Predicting):
             monitor=self.monitor,
             refit=self.refit,
             seed=self.seed,
+            views=features.views(),
         )
         self.features_, self.meaning_ = features, outputs_for(self.target, labels)
         return self

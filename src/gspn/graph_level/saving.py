@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from gspn.errors import CheckpointError, GSPNError, InputError
 from gspn.files import read_tensors, replace_file, sync_folder, tensor_bytes
 from gspn.graph_level.features import GraphFeatures, Learned
 from gspn.models.gspn import GSPN
-from gspn.models.loading import load as load_model
+from gspn.models.saving import load as load_model
 from gspn.models.saving import member_folder
 from gspn.predictors.outputs import Outputs
 from gspn.predictors.vectors import FAMILIES, Chosen
@@ -34,7 +34,7 @@ from gspn.predictors.vectors.calibration import Calibration
 from gspn.predictors.vectors.linear import Linear
 from gspn.predictors.vectors.support import Support
 from gspn.predictors.vectors.target_head import Part, TargetHead, Units
-from gspn.predictors.vectors.trees import Trees
+from gspn.rows.trees import Trees
 from gspn.targets import target_schema
 
 if TYPE_CHECKING:
@@ -222,6 +222,8 @@ def _head_to_plain(head: TargetHead, name: str, tensors: dict[str, Tensor]) -> d
     for number, part in enumerate(head.parts):
         for field in fields(part.head):  # type: ignore[arg-type]
             tensors[f"{name}.{number}.{field.name}"] = torch.from_numpy(np.array(getattr(part.head, field.name)))
+        if part.view is not None:
+            tensors[f"{name}.{number}.view"] = torch.from_numpy(part.view)
         own = part.calibration
         calibration = None if own is None else {"scale": float(own.scale), "shift": own.shift.tolist()}
         parts.append({"family": part.family, "settings": part.settings, "calibration": calibration})
@@ -245,7 +247,11 @@ def _head_from_plain(
         calibration = None
         if scaling is not None:
             calibration = Calibration(float(scaling["scale"]), np.array(scaling["shift"], dtype=np.float64))
-        parts.append(Part(part["family"], part["settings"], head, calibration))
+        view = tensors.get(f"{name}.{number}.view")
+        if view is not None and view.shape != (width,):
+            raise CheckpointError(f"{name}.{number}.view has shape {list(view.shape)} instead of [{width}]")
+        columns = None if view is None else view.double().numpy()
+        parts.append(Part(part["family"], part["settings"], head, calibration, columns))
     return TargetHead(units, tuple(parts), tensors[f"{name}.errors"].numpy())
 
 
@@ -258,31 +264,9 @@ def _check_head(head: Any, width: int, outputs: int, name: str) -> None:
         fits = head.vectors.shape[1:] == (width,) and head.coefficients.shape == supporting
         fits = fits and head.bias.shape == (outputs,) and head.rate.shape == (1,)
     else:
-        fits = isinstance(head, Trees) and _is_forest(head, width, outputs)
+        fits = isinstance(head, Trees) and head.is_sound(width, outputs)
     if not fits:
         raise CheckpointError(f"the tensors of {name} do not fit each other")
-
-
-def _is_forest(head: Trees, width: int, outputs: int) -> bool:
-    nodes = len(head.thresholds)
-    shapes: Sequence[tuple[Any, tuple[int, ...]]] = (
-        (head.children, (nodes, 2)),
-        (head.columns, (nodes,)),
-        (head.probabilities, (1,)),
-    )
-    if head.roots.ndim != 1 or any(array.shape != shape for array, shape in shapes):
-        return False
-    integers = (head.roots, head.children, head.columns, head.probabilities)
-    if any(array.dtype != np.int64 for array in integers) or head.thresholds.dtype != np.float64:
-        return False
-    own = 2 if head.probabilities[0] and outputs == 1 else outputs
-    if head.values.shape != (nodes, own) or head.values.dtype != np.float64:
-        return False
-    # Children come after their parents: walks end.
-    below = np.arange(nodes)[:, None]
-    leads = ((head.children > below) & (head.children < nodes)).all(1) | (head.children == -1).all(1)
-    inside = (head.roots >= 0).all() and (head.roots < nodes).all()
-    return bool(leads.all() and inside and (head.columns >= 0).all() and (head.columns < width).all())
 
 
 def _tensors_of(folder: Path, digest: str) -> Path:

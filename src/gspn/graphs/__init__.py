@@ -5,7 +5,6 @@ Nothing here knows of distributions or learning; reading and writing other forma
 
 from gspn.graphs.batch import Batch
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.given import Graphs, OneGraph, SeveralGraphs
-from gspn.graphs.pack import is_single_graph, pack
+from gspn.graphs.pack import Graphs, OneGraph, SeveralGraphs, is_single_graph, pack
 
 __all__ = ["Batch", "GraphDataset", "Graphs", "OneGraph", "SeveralGraphs", "is_single_graph", "pack"]

@@ -36,6 +36,10 @@ class Batch:
     """[E] edge types, or None where edges have none."""
     hidden: Tensor | None = None
     """[N, d] True where an entry leaves the evidence everywhere but stays known to the root as what is asked for."""
+    missing: Tensor | None = None
+    """[N, d] True where an entry is missing in the data, whether or not `x` has a value; None: wherever it has none.
+
+    False where `x` has none: an entry that is known to be there, and nothing else of it."""
     y: Tensor | None = None
     """Targets: one row per graph or one row per vertex."""
     known_out_degree: Tensor | None = None
@@ -91,6 +95,13 @@ class Batch:
 
     def hiding(self, hidden: Tensor | None) -> Batch:
         return replace(self, hidden=hidden)
+
+    def hiding_withheld(self) -> Batch:
+        """With entries of which no more is known than that they are there hidden, so that this is not known either."""
+        if self.missing is None:
+            return self
+        withheld = self.x.isnan() & ~self.missing
+        return self.hiding(withheld if self.hidden is None else withheld | self.hidden)
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on a device; itself if it is there already."""

@@ -30,7 +30,7 @@ class GraphDataset:
 
     schema: Schema
     x: Tensor
-    """[ΣN, d] entries, float32 or float64"""
+    """[ΣN, d] entries, float32 or float64; NaN where missing, or withheld"""
     source: Tensor
     """[ΣE] int32, the vertex that sends along each edge, numbered inside its graph; sorted by the receiving vertex"""
     row_ptr: Tensor
@@ -57,6 +57,8 @@ class GraphDataset:
     """[ΣN] what the vertices are called where they come from, to carry results back"""
     graph_names: NDArray[Any] | None = None
     """[stored graphs] the same for graphs"""
+    withheld: Tensor | None = None
+    """[ΣN, d] True where an entry is known but left out of `x`, to judge by: it is no gap in the data"""
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -96,6 +98,12 @@ class GraphDataset:
         """[ΣN, d] the attributes of all vertices, graph after graph."""
         return self.x[self.vertex_rows()].double()
 
+    def missing(self) -> Tensor:
+        """[ΣN, d] True where an entry is a gap in the data, graph after graph; not where it is withheld."""
+        rows = self.vertex_rows()
+        unknown = self.x[rows].isnan()
+        return unknown if self.withheld is None else unknown & ~self.withheld[rows]
+
     def vertex_rows(self) -> Tensor:
         """[ΣN] the stored row of every vertex of this dataset, graph after graph."""
         return _rows(self.vertex_ptr, self.positions)
@@ -132,11 +140,13 @@ class GraphDataset:
         x = torch.empty(num_vertices, self.x.shape[1], dtype=torch.float64)
         stored_arrays = chosen, vertex_ptr, row_ptr, self.source.numpy(), self.x.numpy()
         max_in_degree = copy_graphs(*stored_arrays, source.numpy(), own_row_ptr.numpy(), x.numpy())
-        edge_type = y = None
+        edge_type = y = missing = None
         if self.edge_type is not None:
             edge_type = self.edge_type[_rows(self.row_ptr[self.vertex_ptr], stored)].long()
         if self.y is not None:
             y = self.y[_rows(self.vertex_ptr, stored)] if self.target_level == "vertex" else self.y[stored]
+        if self.withheld is not None:
+            missing = x.isnan() & ~self.withheld[_rows(self.vertex_ptr, stored)]
         return Batch(
             x=x,
             source=source,
@@ -145,6 +155,7 @@ class GraphDataset:
             vertex_ptr=own_ptr,
             graph_ids=graph_ids,
             edge_type=edge_type,
+            missing=missing,
             y=y,
         )
 

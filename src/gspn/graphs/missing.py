@@ -1,4 +1,4 @@
-"""Making entries missing, to measure how well they are filled: the paper's Gamma mask, uniform, by column, in patches.
+"""Making entries missing, to measure how well they are filled: the paper's Gamma mask, uniform, by column.
 
 Every mask is [ΣN, d], True where an entry is to be missing, rows as in `GraphDataset.entries`. It depends on the seed
 and on each vertex's graph and number alone. What training hides from itself is drawn in `masks`.
@@ -43,38 +43,11 @@ def column_mask(dataset: GraphDataset, shares: Mapping[str, float], seed: int = 
     """Entries of the named attributes missing with their own probabilities, the others never."""
     probability = torch.zeros(len(dataset.schema), dtype=torch.float64)
     for name, share in shares.items():
-        _check_share(share)
+        if not 0 <= share <= 1:
+            raise InputError(f"a share must be between 0 and 1, got {share}")
         probability[dataset.schema.index(name)] = share
     graph, vertex = dataset.vertex_keys()
     return keyed_uniform(seed, graph[:, None], vertex[:, None], torch.arange(len(probability))) < probability
-
-
-def patch_mask(dataset: GraphDataset, share: float, seed: int = 0, *, hops: int = 1) -> Tensor:
-    """Whole vertices missing, in patches: about `share` of every graph's vertices, around random centres.
-
-    A vertex's rank is the smallest random number that reaches it along at most `hops` edges, so vertices near a low
-    number go together.
-    """
-    _check_share(share)
-    graph, vertex = dataset.vertex_keys()
-    own = keyed_uniform(seed, graph, vertex)
-    lowest, first = own, 0
-    for batch in dataset.chunks(1_000_000):
-        here = slice(first, first + batch.num_vertices)
-        for _ in range(hops):
-            message = lowest[here][batch.source.long()]
-            lowest = lowest.clone()
-            lowest[here] = lowest[here].scatter_reduce(0, batch.target.long(), message, "amin")
-        first += batch.num_vertices
-    # Sorted by graph, then by rank, then by the vertex's own number: the first share·N of every graph are missing.
-    order = torch.argsort(own, stable=True)
-    order = order[torch.argsort(lowest[order], stable=True)]
-    order = order[torch.argsort(graph[order], stable=True)]
-    sizes = dataset.num_vertices_per_graph()
-    place = torch.empty(len(own), dtype=torch.float64)
-    place[order] = (torch.arange(len(own)) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)).double()
-    missing = place < (share * torch.repeat_interleave(sizes, sizes)).round()
-    return missing[:, None].expand(-1, len(dataset.schema))
 
 
 def with_missing(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
@@ -90,6 +63,9 @@ def with_missing(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
     return replace(dataset, x=x)
 
 
-def _check_share(share: float) -> None:
-    if not 0 <= share <= 1:
-        raise InputError(f"a share must be between 0 and 1, got {share}")
+def withholding(dataset: GraphDataset, mask: Tensor) -> GraphDataset:
+    """The dataset without the masked entries, which are not missing in the data: they are kept to judge by."""
+    left, rows = with_missing(dataset, mask), dataset.vertex_rows()
+    withheld = torch.zeros(dataset.x.shape, dtype=torch.bool) if dataset.withheld is None else dataset.withheld.clone()
+    withheld[rows] |= mask
+    return replace(left, withheld=withheld)

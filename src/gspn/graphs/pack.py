@@ -1,27 +1,53 @@
-"""From `Data` objects to a packed, checked GraphDataset.
+"""From `Data` objects to a packed, checked GraphDataset; and what people hand over as graphs, for type checkers.
 
 Every check of a graph's form and values is made here, once, with the graph, vertex, attribute or edge in the message;
 later code may rely on it.
+
+Methods answer for one graph with one answer, for several with a list of them; `OneGraph` and `SeveralGraphs` are the
+two that overloads tell apart. PyTorch Geometric ships no types, so to most type checkers a `Data` is anything at all,
+also a list of graphs. One graph is therefore described by what it has and several do not.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch_geometric.data import Batch as PyGBatch
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Dataset as PyGDataset
 
 from gspn.attributes import Schema
 from gspn.errors import InputError
+from gspn.graphs.assembly import arrange, first_outside, order_by_receiver
 from gspn.graphs.dataset import GraphDataset
-from gspn.graphs.given import Graphs
-from gspn.graphs.receivers import arrange, first_outside, order_by_receiver
+
+
+class OneGraph(Protocol):
+    """A torch_geometric `Data`. Nothing else passes at run time; a PyG Batch is several graphs."""
+
+    @property
+    def x(self) -> Any: ...
+
+    @property
+    def edge_index(self) -> Any: ...
+
+    def subgraph(self, subset: Any, /) -> Any: ...
+
+
+SeveralGraphs: TypeAlias = Sequence[Data] | GraphDataset | PyGBatch | PyGDataset
+
+Graphs: TypeAlias = OneGraph | SeveralGraphs
+
 
 _log = logging.getLogger(__name__)
+
+Numbers: TypeAlias = Tensor | NDArray[Any]
 
 
 def is_single_graph(graphs: object) -> bool:
@@ -44,14 +70,14 @@ def pack(graphs: Graphs | Iterable[Data], schema: Schema) -> GraphDataset:
     xs = [_entries(graph, i, schema) for i, graph in enumerate(listed)]
     edges = [_edges(graph, i) for i, graph in enumerate(listed)]
     edge_type = _edge_types(listed, edges)
-    vertex_ptr, edge_ptr = _pointer([len(x) for x in xs]), _pointer([e.shape[1] for e in edges])
+    vertex_ptr = torch.from_numpy(pointer([len(x) for x in xs]))
     y, target_level = _targets(listed, vertex_ptr)
     return packed(
         schema,
         torch.cat(xs),
         torch.cat(edges, dim=1),
         vertex_ptr,
-        edge_ptr,
+        pointer([e.shape[1] for e in edges]),
         edge_type=edge_type,
         y=y,
         target_level=target_level,
@@ -60,19 +86,21 @@ def pack(graphs: Graphs | Iterable[Data], schema: Schema) -> GraphDataset:
 
 def packed(
     schema: Schema,
-    x: Tensor,
-    edge_index: Tensor,
-    vertex_ptr: Tensor,
-    edge_ptr: Tensor,
+    x: Numbers,
+    edge_index: Numbers,
+    vertex_ptr: Numbers,
+    edge_ptr: Numbers,
     *,
-    edge_type: Tensor | None = None,
+    edge_type: Numbers | None = None,
+    y: Numbers | None = None,
     **others: Any,
 ) -> GraphDataset:
     """A checked GraphDataset from flat arrays: graph after graph, edges [2, ΣE] numbered inside their graphs.
 
     `vertex_ptr` and `edge_ptr` [G + 1] say which rows and edges belong to each graph; `others` are further fields of
-    GraphDataset (y, target, names, …).
+    GraphDataset (target, names, …).
     """
+    x, edge_index, vertex_ptr, edge_ptr = map(torch.as_tensor, (x, edge_index, vertex_ptr, edge_ptr))
     _check_values(x, vertex_ptr, schema)
     edge_index = edge_index.contiguous()
     _check_ranges(edge_index, vertex_ptr, edge_ptr)
@@ -93,9 +121,51 @@ def packed(
         vertex_ptr=vertex_ptr,
         positions=torch.arange(len(vertex_ptr) - 1),
         edge_order=None if in_order else order,
-        edge_type=None if edge_type is None else sorted_by_receiver(edge_type, edge_type.dtype),
+        edge_type=None if edge_type is None else sorted_by_receiver(kinds := torch.as_tensor(edge_type), kinds.dtype),
+        y=None if y is None else torch.as_tensor(y),
         **others,
     )
+
+
+def assemble(
+    schema: Schema,
+    x: NDArray[Any],
+    source: NDArray[Any],
+    receiver: NDArray[Any],
+    graph: NDArray[Any],
+    num_graphs: int,
+    *,
+    edge_type: NDArray[Any] | None = None,
+    y: NDArray[Any] | None = None,
+    target_level: str | None = None,
+    names: NDArray[Any] | None = None,
+    **others: Any,
+) -> GraphDataset:
+    """A packed dataset from flat arrays in any order: vertices numbered by row, edges inside one graph each."""
+    order = np.argsort(graph, kind="stable")
+    vertex_ptr = pointer(np.bincount(graph, minlength=num_graphs))
+    number = np.empty(len(graph), dtype=np.int64)
+    number[order] = np.arange(len(graph))
+    number -= vertex_ptr[graph]
+    edge_graph = graph[source]
+    edge_order = np.argsort(edge_graph, kind="stable")
+    return packed(
+        schema,
+        x[order],
+        np.stack([number[source], number[receiver]])[:, edge_order],
+        vertex_ptr,
+        pointer(np.bincount(edge_graph, minlength=num_graphs)),
+        edge_type=None if edge_type is None else edge_type[edge_order],
+        y=None if y is None else y[order] if target_level == "vertex" else np.array(y),
+        target_level=target_level,
+        vertex_names=None if names is None else names[order],
+        **others,
+    )
+
+
+def pointer(sizes: ArrayLike) -> NDArray[np.int64]:
+    """Where each of several consecutive stretches begins, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
 def _listed(graphs: Any) -> list[Data]:
@@ -220,7 +290,3 @@ def _targets(graphs: list[Data], vertex_ptr: Tensor) -> tuple[Tensor | None, str
         f"y must have one row per graph or one row per vertex in all graphs; graph {wrong} has {int(rows[wrong])} rows "
         f"and {int(vertex_ptr.diff()[wrong])} vertices"
     )
-
-
-def _pointer(sizes: list[int]) -> Tensor:
-    return torch.tensor([0, *sizes]).cumsum(0)

@@ -36,7 +36,8 @@ def with_private_copies(
 ) -> Iterator[tuple[Batch, Tensor]]:
     """The batch extended by private copies, in pieces: yields (extended batch, position of each root's copy).
 
-    `hidden` [R, d] says what each root hides, from itself and in every inner occurrence of it. The pieces follow the
+    `hidden` [R, d] says what each root hides, from itself and in every inner occurrence of it, beside what the batch
+    hides from everybody. The pieces follow the
     order of `roots`; each holds as many roots as keep the number of copies near `budget`. A root depends on vertices at
     most `reach` steps away, and on itself along closed walks of at most `longest_closed_walk` steps (default: `reach`).
     """
@@ -77,14 +78,15 @@ def _extend(
 
     size = num_kept + len(pairs)
     copy_of_root = num_kept + torch.searchsorted(pairs, torch.arange(len(roots)) * n + roots)
-    all_hidden = torch.zeros(size, batch.x.shape[1], dtype=torch.bool)
-    all_hidden[copy_of_root] = hidden
+    rows = torch.cat([kept.nonzero().squeeze(1), copied])
+    all_hidden = torch.zeros(size, batch.x.shape[1], dtype=torch.bool) if batch.hidden is None else batch.hidden[rows]
+    all_hidden[copy_of_root] |= hidden
     # Both parts are sorted by receiver already, and copies come after all shared vertices.
     in_degree = torch.bincount(torch.cat([new_number[receiver[shared]], (num_kept + owner)[useful]]), minlength=size)
     edges, out_degree = torch.cat([shared, edge[useful]]), batch.out_degree
     identity = torch.arange(n) if batch.identity is None else batch.identity
     extended = Batch(
-        x=torch.cat([batch.x[kept], batch.x[copied]]),
+        x=batch.x[rows],
         source=torch.cat([new_number[sender[shared]], source[useful]]).int(),
         row_ptr=torch.cat([in_degree.new_zeros(1), in_degree.cumsum(0)]),
         max_in_degree=int(in_degree.max()) if size else 0,
@@ -92,7 +94,8 @@ def _extend(
         graph_ids=torch.zeros(1, dtype=torch.long),
         edge_type=None if batch.edge_type is None else batch.edge_type[edges],
         hidden=all_hidden,
-        known_out_degree=torch.cat([out_degree[kept], out_degree[copied]]),
-        identity=torch.cat([identity[kept], identity[copied]]),
+        missing=None if batch.missing is None else batch.missing[rows],
+        known_out_degree=out_degree[rows],
+        identity=identity[rows],
     )
     return extended, copy_of_root

@@ -107,7 +107,10 @@ def _extend(
     useful = source >= 0
     in_degree = torch.bincount(owner[useful], minlength=len(keys))
     x = batch.x[vertex]
-    x[_place(keys, (1 + torch.arange(len(vertices))) * n + vertices), column] = values
+    changed = _place(keys, (1 + torch.arange(len(vertices))) * n + vertices)
+    x[changed, column] = values
+    hidden = torch.zeros_like(x, dtype=torch.bool)
+    hidden[changed, column] = values.isnan()  # a value that becomes unknown says nothing: it is no gap in the data
     reached = (distances <= reach).nonzero().squeeze(1)
     return Worlds(
         Batch(
@@ -118,6 +121,7 @@ def _extend(
             vertex_ptr=torch.tensor([0, len(keys)]),
             graph_ids=torch.zeros(1, dtype=torch.long),
             edge_type=None if batch.edge_type is None else batch.edge_type[edge[useful]],
+            hidden=hidden if bool(hidden.any()) else None,
             known_out_degree=batch.out_degree[vertex],
             identity=vertex if batch.identity is None else batch.identity[vertex],
         ),

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Schema, from_json, to_json
 from gspn.errors import InputError
+from gspn.files import opened, read_json, sync_folder
+from gspn.graphs.admission import check_by_segment, check_entries, check_form, check_pointer, check_range
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.splits import Fold
 
@@ -71,23 +73,25 @@ def write_dataset(dataset: GraphDataset, folder: Path) -> None:
         except OSError:
             if not (folder / "dataset.json").exists():
                 raise
+        sync_folder(folder.parent)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def read_dataset(folder: Path) -> GraphDataset:
-    """A dataset that `write_dataset` wrote, its arrays memory-mapped."""
+    """A dataset that `write_dataset` wrote, its arrays memory-mapped; what is in them is looked at first."""
     try:
-        description = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
+        description = read_json(folder / "dataset.json")
         found = description["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder} holds no readable dataset.json: {error!r}") from error
     if found != FORMAT:
         raise InputError(f"{folder} has dataset format {found!r}, this version reads {FORMAT}")
     try:
-        arrays = {name: map_array(folder / f"{name}.npy", entry) for name, entry in description["arrays"].items()}
+        arrays = map_arrays(folder, description["arrays"])
         schema = Schema.from_json(description["schema"])
         target = _target_from_json(description["target"])
+        _check_arrays(arrays, schema, description["target_level"])
         folds = tuple(
             Fold(*(torch.from_numpy(arrays.pop(f"fold_{i}_{part}")) for part in ("train", "validation", "test")))
             for i in range(description["folds"])
@@ -100,8 +104,34 @@ def read_dataset(folder: Path) -> GraphDataset:
         return GraphDataset(
             schema=schema, target=target, target_level=description["target_level"], splits=folds, **others
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError) as error:
         raise InputError(f"{folder} holds a damaged dataset: {type(error).__name__}: {error}") from error
+
+
+def _check_arrays(arrays: dict[str, NDArray[Any]], schema: Schema, target_level: Any) -> None:
+    x, row_ptr, vertex_ptr, source = (arrays[name] for name in ("x", "row_ptr", "vertex_ptr", "source"))
+    check_entries(x, schema)
+    vertices, graphs, edges = len(x), len(vertex_ptr) - 1, len(source)
+    check_pointer("vertex_ptr", vertex_ptr, graphs, vertices)
+    check_pointer("row_ptr", row_ptr, vertices, edges)
+    check_form("source", source, (edges,), "int32")
+    of_graphs = row_ptr[vertex_ptr]
+    check_by_segment("source", source, of_graphs, np.diff(vertex_ptr))
+    check_form("positions", arrays["positions"], (None,), "int64")
+    check_range("positions", arrays["positions"], 0, graphs)
+    if "edge_order" in arrays:
+        check_form("edge_order", arrays["edge_order"], (edges,), "int32")
+        check_by_segment("edge_order", arrays["edge_order"], of_graphs, np.diff(of_graphs))
+    if "edge_type" in arrays:
+        check_form("edge_type", arrays["edge_type"], (edges,), "int8", "int16", "int32", "int64")
+        check_range("edge_type", arrays["edge_type"], 0, 2**31)
+    if target_level not in ({None} if "y" not in arrays else {"graph", "vertex"}):
+        raise ValueError(f"target_level is {target_level!r}")
+    if "y" in arrays and len(arrays["y"]) != (vertices if target_level == "vertex" else graphs):
+        raise ValueError(f"y has {len(arrays['y'])} rows")
+    for name in (name for name in arrays if name.startswith("fold_")):
+        check_form(name, arrays[name], (None,), "int64")
+        check_range(name, arrays[name], 0, len(arrays["positions"]))
 
 
 def make_lasting(folder: Path) -> None:
@@ -111,6 +141,14 @@ def make_lasting(folder: Path) -> None:
             os.fsync(handle.fileno())
     with suppress(OSError):  # not every file system has modes
         shutil.copymode(folder.parent, folder)
+    sync_folder(folder)
+
+
+def map_arrays(folder: Path, described: Any) -> dict[str, NDArray[Any]]:
+    """The arrays of a folder by name; `described` says which there are."""
+    if not all(name.isidentifier() for name in described):
+        raise ValueError("an array's name would lead out of the folder")
+    return {name: map_array(folder / f"{name}.npy", entry) for name, entry in described.items()}
 
 
 def map_array(path: Path, entry: dict[str, Any]) -> NDArray[Any]:
@@ -125,8 +163,8 @@ def map_array(path: Path, entry: dict[str, Any]) -> NDArray[Any]:
 
 
 def digest_file(path: Path) -> str:
-    """Of the whole file: compiled code reads these arrays unchecked, so nothing but what was written may reach it."""
-    with path.open("rb") as file:
+    """Of the whole file: what has changed since it was written is refused."""
+    with opened(path) as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 

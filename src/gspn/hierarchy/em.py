@@ -104,7 +104,7 @@ def learn_mixture(
 
     Vertices count by `weights` [N]. Another step is taken as long as one gains more than `gain` a vertex.
     """
-    evidence, priors = Evidence(batch.visible, batch.hidden), SharedPrior(hierarchy, prior)
+    evidence, priors = Evidence(batch.visible, batch.hidden, batch.missing), SharedPrior(hierarchy, prior)
     return _climb_to_the_top(hierarchy, 0, evidence, None, weights, priors, prior, notice, steps, gain)
 
 
@@ -179,7 +179,7 @@ def start_level(hierarchy: Hierarchy, level: int, batch: Batch) -> Frozen:
     """
     for family in hierarchy.families:
         family.copy_from_below(level)
-    evidence = Evidence(batch.visible, batch.hidden)
+    evidence = Evidence(batch.visible, batch.hidden, batch.missing)
     posterior, told = _below(hierarchy, level, batch, evidence)
     frozen = _frozen(hierarchy, level, batch, evidence, posterior, told)
     together = torch.einsum("ntk,ni->tki", frozen.mean, posterior.flatten(1)[batch.in_degree > 0])
@@ -195,7 +195,7 @@ def frozen_below(hierarchy: Hierarchy, level: int, batch: Batch, weights: Tensor
 
     What is usual in a context is not weighted: it is a point of reference.
     """
-    evidence = Evidence(batch.visible, batch.hidden)
+    evidence = Evidence(batch.visible, batch.hidden, batch.missing)
     frozen = _frozen(hierarchy, level, batch, evidence, *_below(hierarchy, level, batch, evidence))
     return frozen if weights is None else replace(frozen, weights=weights[batch.in_degree > 0])
 

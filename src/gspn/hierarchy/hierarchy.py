@@ -30,6 +30,7 @@ from gspn.circuits.templates import Template, compile_template, inputs_of, silen
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import Messages, aggregation_named
+from gspn.hierarchy.contexts import UsualContexts
 from gspn.hierarchy.parameters import (
     assign_leaves,
     assign_probabilities,
@@ -39,7 +40,6 @@ from gspn.hierarchy.parameters import (
     take_units,
 )
 from gspn.hierarchy.roots import leave_one_out, log_prob_missing, roots_after, roots_of
-from gspn.hierarchy.usual import UsualContexts
 from gspn.kernels.contract import Climb, Expectations, Levels, Received
 from gspn.kernels.registry import kernel_for
 
@@ -132,10 +132,12 @@ class Hierarchy(nn.Module):
         slopes: str = "tied",
         guard: float = 0.0,
         atoms: Mapping[str, Sequence[float]] | None = None,
+        gaps: str = "ignorable",
     ) -> None:
         """`leaves` names the families of some attributes, or sets of attributes, by their names in schema order.
 
-        `atoms` are values of continuous attributes, by name, that have a mass of their own.
+        `atoms` are values of continuous attributes, by name, that have a mass of their own. With `gaps="informative"`
+        a missing entry is evidence of the state.
         """
         super().__init__()
         self.schema = schema
@@ -162,7 +164,14 @@ class Hierarchy(nn.Module):
             tied = slopes == "tied"
             self.leaves.append(
                 leaves_for(
-                    attributes, own_levels, count, family=family, context_width=width, tied_slopes=tied, atoms=atoms
+                    attributes,
+                    own_levels,
+                    count,
+                    family=family,
+                    context_width=width,
+                    tied_slopes=tied,
+                    atoms=atoms,
+                    gaps=gaps,
                 )
             )
         self.aggregation = aggregation_named(aggregation)(num_layers, num_edge_types, sums, num_states)
@@ -221,12 +230,14 @@ class Hierarchy(nn.Module):
 
     def forward(self, batch: Batch) -> Evaluation:
         batch = batch.to(self.raw_prior.device)
-        climb = self.climb(Evidence(batch.visible, batch.hidden), batch, self.prior(), self.transitions())
+        climb = self.climb(
+            Evidence(batch.visible, batch.hidden, batch.missing), batch, self.prior(), self.transitions()
+        )
         levels = kernel_for(climb).climb(climb)
         evaluation = Evaluation(levels, climb.evidence, climb.families, batch.vertex_ptr, alone=climb.alone)
         if batch.hidden is None:
             return evaluation
-        everything = self.root_log_value(evaluation, climb.naturals, Evidence(batch.x))
+        everything = self.root_log_value(evaluation, climb.naturals, Evidence(batch.x, None, batch.missing))
         return replace(evaluation, with_hidden=everything)
 
     def climb(self, evidence: Evidence, batch: Batch, prior: Tensor, transitions: Tensor) -> Climb:
@@ -321,9 +332,15 @@ class Hierarchy(nn.Module):
 
     # Starting points.
 
-    def set_units(self, x: Tensor) -> None:
-        """Take the units of continuous columns from rows x [n, d]; every attribute must be observed somewhere."""
+    def set_units(self, x: Tensor, missing: Tensor | None = None) -> None:
+        """Take the units of continuous columns from rows x [n, d]; every attribute must be observed somewhere.
+
+        `missing` [n, d] says which entries are gaps; None: all that are not there.
+        """
         take_units(self.families, self.template.scopes, x, "attribute", "at every vertex")
+        if missing is not None:
+            for family, scope in zip(self.families, self.template.scopes, strict=True):
+                family.set_gaps(missing[:, list(scope)])
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Start afresh from rows x [n, d]: leaves and priors from the data, transitions at random."""

@@ -1,9 +1,10 @@
 """What the label of a vertex may depend on: own attributes and gaps, those of neighbours, and the labels of others.
 
 By construction of the sums, a vertex never receives its own label, at any depth: one hop leaves self-loops out, two
-hops never return to where they started (`contexts.two_hops`), and an unknown label adds nothing to either. That is
-what private copies with the own label hidden would give, in one pass for all vertices. Nothing else here depends on
-labels: missing attributes have their expectations at level 0, computed without labels.
+hops never return to where they started (`contexts.two_hops`), what walks reach leaves the vertex out (`reach`), and an
+unknown label adds nothing to either. Of one and two hops that is what private copies with the own label hidden would
+give, in one pass for all vertices. Nothing else here depends on labels: missing attributes have their expectations at
+level 0, computed without labels.
 
 How labels depend on these numbers is in `label_readout`; which of them are used, and how it is learned, in `models`.
 """
@@ -11,6 +12,7 @@ How labels depend on these numbers is in `label_readout`; which of them are used
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -23,14 +25,45 @@ from gspn.graphs.batch import Batch
 from gspn.hierarchy.aggregation import mean_by_row
 from gspn.hierarchy.contexts import TwoSteps, two_hops
 from gspn.hierarchy.hierarchy import Hierarchy
+from gspn.hierarchy.reach import Reach
 from gspn.kernels.expectations import expected_entries
 from gspn.kernels.reference import log_prior_of, relative
 
-ATTRIBUTES = ("own", "gaps", "degree", "near", "far", "smooth", "states")
-LABELS = ("near labels", "far labels", "known")
+ATTRIBUTES = ("own", "gaps", "degree", "near", "far", "smooth", "symmetric", "diffused", "states")
+LABELS = ("near labels", "far labels", "known", "sums", "reached")
 
 _ONE_HOP, _TWO_HOPS = 1.0, 0.1
 """Pseudo-counts of average labels, for known labels and shares of them: few neighbours have little effect."""
+_STOPPING, _REACHED = (0.1, 0.3), 0.02
+"""Of walks to known labels, and what is added to the share of walks that end at one."""
+_STEPS, _KEPT = 10, 0.15
+"""Of diffusion, and how much of its own a vertex keeps in each."""
+
+
+class Paths:
+    """The ways of labels through a batch: what depends on its edges alone, made when it is first asked for."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    @cached_property
+    def two_steps(self) -> TwoSteps | None:
+        return TwoSteps.of(self._batch) if self._batch.num_edges else None
+
+    @cached_property
+    def through(self) -> Tensor:
+        """[N] how many neighbours have other neighbours"""
+        steps = self.two_steps
+        return torch.zeros(self._batch.num_vertices).double() if steps is None else steps.number.double()
+
+    @cached_property
+    def reaches(self) -> list[Reach]:
+        return [Reach.of(self._batch, stopping) for stopping in _STOPPING]
+
+    @cached_property
+    def root(self) -> Tensor:
+        """[N] root of the number of incoming edges, at least 1"""
+        return self._batch.in_degree.clamp_min(1).double().sqrt()
 
 
 class LabelContext(nn.Module):
@@ -39,9 +72,14 @@ class LabelContext(nn.Module):
     - "own": the own entries, observed or expected, as they are sent to neighbours; "gaps": which of them are missing
       (for hidden ones: their training mean); "degree": the logarithm of 1 + the number of incoming edges.
     - "near", "far": means of "own" over neighbours, and over their other neighbours. "smooth": the mean of the three.
+    - "symmetric": sums of "own" over the vertex and its neighbours, each divided by the roots of 1 + both degrees, and
+      the same sums of these; beside them those of 1, as "own" is not centred. "diffused": "own" after ten steps, each
+      the mean of a vertex and its neighbours and a return to its own a little.
     - "states": posteriors at level 0, and their means over neighbours and over theirs.
     - "near labels", "far labels": known labels of neighbours and of theirs, relative to the average; "known": how
-      many of these are known.
+      many of these are known. "sums": sums instead of means, as evidence of independent neighbours adds up.
+    - "reached": the known labels where random walks stop that go far, or less far: their mean, their sum with every
+      label divided by the root of its degree, and how many walks end at a known label.
     """
 
     center: Tensor
@@ -65,14 +103,20 @@ class LabelContext(nn.Module):
             "near": told,
             "far": told,
             "smooth": told,
+            "symmetric": 2 * (told + 1),
+            "diffused": told,
             "states": 3 * num_states,
             "near labels": labels,
             "far labels": labels,
             "known": 2 * len(targets),
+            "sums": 2 * labels,
+            "reached": len(_STOPPING) * (2 * labels + len(targets)),
         }
         self.blocks: Mapping[str, slice] = _places(widths)
         self.width = sum(widths.values())
         self.first_of_labels = self.blocks["near labels"].start
+        ends = torch.arange(widths["reached"]).reshape(len(_STOPPING), -1)[:, 2 * labels :].flatten()
+        self._of_known = [*self.columns("known"), *(self.blocks["reached"].start + ends).tolist()]
         for name, value in (("center", 0.0), ("scale", 1.0)):
             self.register_buffer(name, torch.full((self.width,), value))
         self.register_buffer("usual", torch.zeros(labels))
@@ -91,12 +135,13 @@ class LabelContext(nn.Module):
 
     def standardised(self, attributes: Tensor, labels: Tensor) -> Tensor:
         raw = torch.cat([attributes, labels.to(attributes)], dim=1)
-        informed = raw[:, self.blocks["known"]].amax(1, keepdim=True) > 0
+        informed = raw[:, self._of_known].amax(1, keepdim=True) > 0
         z = torch.where(raw.isnan(), 0.0, (raw.nan_to_num(0.0) - self.center) * self.scale)
         return torch.cat([z, informed.to(z)], dim=1)
 
-    def labels_told(self, batch: Batch, known: Tensor) -> Tensor:
-        """[N, ·] the blocks of labels before standardising."""
+    def labels_told(self, batch: Batch, known: Tensor, paths: Paths | None = None) -> Tensor:
+        """[N, ·] the blocks of labels before standardising; `paths` are those of the batch, for several calls."""
+        paths = Paths(batch) if paths is None else paths
         known = known.to(self.usual.device).double()
         rows, present = [], []
         place = 0
@@ -107,21 +152,31 @@ class LabelContext(nn.Module):
             rows.append(told * is_known[:, None])
             present.append(is_known.double()[:, None].expand(-1, width))
             place += width
-        told = torch.cat([*rows, *present], dim=1)
-        near = _sum_without_loops(told, batch)
-        far, _ = two_hops(told, batch)
         width = self.usual.shape[0]
+        own = torch.cat(rows, dim=1)
+        told = torch.cat([own, *present], dim=1)
         first = [sum(map(message_width, list(self.targets)[:t])) for t in range(len(self.targets))]
+        near = _sum_without_loops(told, batch)
+        far, _ = two_hops(told, batch, paths.two_steps)
         count, share = near[:, width:], far[:, width:]
-        return torch.cat(
-            [
-                near[:, :width] / (count + _ONE_HOP),
-                far[:, :width] / (share + _TWO_HOPS),
-                torch.log1p(count[:, first]),
-                share[:, first],
-            ],
-            dim=1,
-        )
+        found = [
+            near[:, :width] / (count + _ONE_HOP),
+            far[:, :width] / (share + _TWO_HOPS),
+            torch.log1p(count[:, first]),
+            share[:, first],
+            near[:, :width],
+            far[:, :width] * paths.through[:, None],
+        ]
+        for reach in paths.reaches if bool((told[:, width:] > 0).any()) else ():
+            sums = reach.sums(torch.cat([told, own / paths.root[:, None]], dim=1))
+            share = sums[:, width : 2 * width]
+            found += [
+                sums[:, :width] / (share + _REACHED),
+                sums[:, 2 * width :] * paths.root[:, None],
+                torch.log((share[:, first] + _REACHED) / _REACHED),
+            ]
+        told = torch.cat(found, dim=1)
+        return nn.functional.pad(told, (0, self.width - self.first_of_labels - told.shape[1]))
 
     @torch.no_grad()
     def settle_labels(self, y: Tensor) -> None:
@@ -155,7 +210,9 @@ class LabelContext(nn.Module):
 def attributes_told(hierarchy: Hierarchy, batch: Batch) -> Tensor:
     """[N, ·] the blocks of attributes before standardising, NaN where there are no senders."""
     batch = batch.to(hierarchy.raw_prior.device)
-    climb = hierarchy.climb(Evidence(batch.visible, batch.hidden), batch, hierarchy.prior(), hierarchy.transitions())
+    climb = hierarchy.climb(
+        Evidence(batch.visible, batch.hidden, batch.missing), batch, hierarchy.prior(), hierarchy.transitions()
+    )
     naturals = [at_level(natural, 0) for natural in climb.naturals]
     received = climb.aggregate(0, None, None)
     inputs, _ = relative(climb.template, inputs_of(climb.template, climb.families, naturals, climb.evidence)[0])
@@ -176,7 +233,31 @@ def attributes_told(hierarchy: Hierarchy, batch: Batch) -> Tensor:
     gaps = climb.evidence.missing.to(told).masked_fill(climb.evidence.hidden, torch.nan)
     degree = torch.log1p(batch.in_degree.to(told))[:, None]
     of_states = [states.to(told), near[:, width:], far[:, width:]]
-    return torch.cat([own.mean, gaps, degree, near[:, :width], far[:, :width], smooth, *of_states], dim=1)
+    spread = [*_symmetric(own.mean, batch), _diffused(own.mean, batch)]
+    return torch.cat([own.mean, gaps, degree, near[:, :width], far[:, :width], smooth, *spread, *of_states], dim=1)
+
+
+def _symmetric(own: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """[N, D + 1] each: sums over the vertex and its neighbours divided by roots of degrees, and sums of these."""
+    root = (1.0 + batch.in_degree.to(own))[:, None] ** -0.5
+
+    def step(told: Tensor) -> Tensor:
+        scaled = told * root
+        received = torch.zeros_like(told).index_add(0, batch.target.long(), scaled[batch.source.long()])
+        return (scaled + received) * root
+
+    once = step(torch.cat([own, torch.ones_like(own[:, :1])], dim=1))
+    return once, step(once)
+
+
+def _diffused(own: Tensor, batch: Batch) -> Tensor:
+    """[N, D]"""
+    count = 1.0 + batch.in_degree.to(own)[:, None]
+    found = own
+    for _ in range(_STEPS):
+        received = found.index_add(0, batch.target.long(), found[batch.source.long()])
+        found = _KEPT * own + (1 - _KEPT) * received / count
+    return found
 
 
 def label_columns(attribute: Attribute, column: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """The label's leaf: a mixture of regressions on the numbers of `label_context`, and the network with such a leaf.
 
 P(y | z) = Σ_m w_m Π_t p_m(y_t | z) over the targets t that are asked for. Every regression m has the leaves of the
-targets' own families with a context, which sees some of the blocks of z; one may have a layer of hidden units before
-them. The weights w have one row for vertices with known labels within reach and one for those without. How all this is
-learned is in `models.label_learning`.
+targets' own families with a context, which sees some of the blocks of z, perhaps through a layer of hidden units or
+through trees (`label_trees`). The weights w have one row for vertices with known labels within reach and one for those
+without. How all this is learned is in `models.label_learning`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -26,35 +26,57 @@ from gspn.circuits.numerics import log_weight
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Hierarchy
-from gspn.hierarchy.label_context import ATTRIBUTES, LABELS, LabelContext
+from gspn.hierarchy.label_context import LABELS, LabelContext
+from gspn.hierarchy.label_trees import LabelTrees, TargetTrees, can_be_grown
 from gspn.hierarchy.parameters import check_like, take_units
 from gspn.hierarchy.readout import SupervisedEvaluation, labels_of
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a regression of the mixture sees."""
+    """What a regression of the mixture sees, and through what."""
 
     blocks: tuple[str, ...]
-    hidden: bool = False
+    through: Literal["units", "forest", "boosted"] | None = None
+    """Hidden units, or trees; None: nothing"""
 
     @property
     def labels(self) -> bool:
         """Whether it sees labels of others."""
         return any(block in LABELS for block in self.blocks)
 
+    @property
+    def trees(self) -> bool:
+        return self.through in ("forest", "boosted")
+
 
 _APART = ("own", "gaps", "degree", "near", "far")
 _SMOOTH = ("smooth", "gaps", "degree")
+_SYMMETRIC = ("own", "gaps", "degree", "symmetric")
+_DIFFUSED = ("gaps", "degree", "diffused")
+_BOTH = ("own", "gaps", "degree", "near", "diffused")
+_ROUGH = (*_APART, "symmetric")
+"""For trees"""
 KINDS: Mapping[str, Kind] = {
     "frequencies": Kind(()),
+    "labels": Kind(LABELS),
     "attributes": Kind(_APART),
     "attributes and labels": Kind((*_APART, *LABELS)),
     "smooth": Kind(_SMOOTH),
     "smooth and labels": Kind((*_SMOOTH, *LABELS)),
-    "everything": Kind((*(block for block in ATTRIBUTES if block != "smooth"), *LABELS)),
-    "hidden layer, attributes": Kind(_APART, hidden=True),
-    "hidden layer": Kind((*_APART, *LABELS), hidden=True),
+    "symmetric": Kind(_SYMMETRIC),
+    "symmetric and labels": Kind((*_SYMMETRIC, *LABELS)),
+    "diffused": Kind(_DIFFUSED),
+    "diffused and labels": Kind((*_DIFFUSED, *LABELS)),
+    "own and diffused": Kind(_BOTH),
+    "own, diffused and labels": Kind((*_BOTH, *LABELS)),
+    "states and labels": Kind((*_APART, "states", *LABELS)),
+    "hidden layer, attributes": Kind(_ROUGH, "units"),
+    "hidden layer": Kind((*_APART, *LABELS), "units"),
+    "forest, attributes": Kind(_ROUGH, "forest"),
+    "forest": Kind((*_ROUGH, *LABELS), "forest"),
+    "boosted, attributes": Kind(_ROUGH, "boosted"),
+    "boosted": Kind((*_ROUGH, *LABELS), "boosted"),
 }
 """The regressions of every mixture; those that are of no use have weight 0."""
 
@@ -64,14 +86,15 @@ class LabelRegression(nn.Module):
 
     columns: Tensor
     strength: Tensor
-    """What z is multiplied by: the larger, the weaker the ridge on slopes"""
+    """What z is multiplied by: the larger, the weaker the ridge on slopes; or what trees say, to be as sure"""
 
-    def __init__(self, targets: Schema, columns: list[int], num_hidden: int) -> None:
+    def __init__(self, targets: Schema, columns: list[int], num_hidden: int = 0, *, trees: bool = False) -> None:
         super().__init__()
         self.register_buffer("columns", torch.tensor(columns, dtype=torch.long), persistent=False)
         self.register_buffer("strength", torch.ones(()))
         self.hidden = nn.Linear(len(columns), num_hidden) if num_hidden else None
-        width = len(columns) + num_hidden
+        self.trees = LabelTrees(targets, len(columns)) if trees else None
+        width = len(columns) + num_hidden if self.trees is None else self.trees.width
         self.leaves = nn.ModuleList(
             leaves_for(one, 1, 1, family=leaf_family(one) if width else None, context_width=width) for one in targets
         )
@@ -84,7 +107,8 @@ class LabelRegression(nn.Module):
         """What the leaves see of z [n, ≥ W]."""
         if not len(self.columns):
             return None
-        seen = z[:, self.columns] * self.strength
+        seen = z[:, self.columns]
+        seen = (seen if self.trees is None else self.trees(seen)) * self.strength
         if self.hidden is not None:
             seen = torch.cat([seen, torch.relu(self.hidden(seen))], dim=1)
         return Context(seen, torch.ones(len(z), dtype=torch.bool, device=z.device))
@@ -122,11 +146,16 @@ class LabelReadout(nn.Module):
             if not takes_context(leaf_family(one)):
                 raise InputError(
                     f"labels='evidence' needs leaves that depend on a context; '{one.distribution}' of target "
-                    f"'{one.name}' do not"
+                    f"'{one.name}' do not: say labels='targets'"
                 )
         self.context = LabelContext(schema, targets, num_states)
         self.regressions = nn.ModuleList(
-            LabelRegression(targets, self.context.columns(*kind.blocks), num_hidden if kind.hidden else 0)
+            LabelRegression(
+                targets,
+                self.context.columns(*kind.blocks),
+                num_hidden if kind.through == "units" else 0,
+                trees=kind.trees and can_be_grown(targets),
+            )
             for kind in KINDS.values()
         )
         alone = torch.zeros(2, len(KINDS))
@@ -190,11 +219,30 @@ class LabelReadout(nn.Module):
 
     def assign(self, exported: Mapping[str, Any], *, fitted: bool) -> None:
         before = copy.deepcopy(self.state_dict())
-        given = check_like("the readout", exported, self.export())
-        weights = given["weights"]
-        if bool((weights < 0).any()) or not torch.allclose(weights.sum(1), torch.ones(2).double(), atol=1e-5):
-            raise InputError("'weights' of the readout must be at least 0 and sum to 1 in every row")
-        self.load_state_dict({name: value.to(before[name].dtype) for name, value in given.items()})
+        try:
+            self.make_room(exported)
+            given = check_like("the readout", exported, self.export())
+            weights = given["weights"]
+            if bool((weights < 0).any()) or not torch.allclose(weights.sum(1), torch.ones(2).double(), atol=1e-5):
+                raise InputError("'weights' of the readout must be at least 0 and sum to 1 in every row")
+            self.load_state_dict({name: value.to(before[name].dtype) for name, value in given.items()})
+            if not self.is_sound():
+                raise InputError("the trees of the readout do not fit each other")
+        except BaseException:
+            self.load_state_dict(before)
+            raise
+
+    def make_room(self, tensors: Mapping[str, Any], prefix: str = "") -> None:
+        """For tensors by name that will be put here: trees have the length that they have."""
+        for name, trees in self._grown():
+            trees.make_room(tensors, f"{prefix}{name}.")
+
+    def is_sound(self) -> bool:
+        """Whether trees that came from somewhere read nothing that is not there."""
+        return all(trees.is_sound() for _, trees in self._grown())
+
+    def _grown(self) -> Iterator[tuple[str, TargetTrees]]:
+        return ((name, one) for name, one in self.named_modules() if isinstance(one, TargetTrees))
 
 
 class LabelNetwork(nn.Module):

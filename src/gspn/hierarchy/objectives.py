@@ -34,10 +34,14 @@ def objective_for(hierarchy: Hierarchy, name: str, mask_rate: float, seed: int) 
     """The objective of the given name; `mask_rate` is the share of vertices that are predicted in a step."""
     if name == "pseudo":
         return lambda batch, epoch: _pseudo(hierarchy, batch)
+    gaps = gaps_are_evidence(hierarchy.families)
     if name == "masked":
-        gaps = gaps_are_evidence(hierarchy.families)
         return lambda batch, epoch: _masked(hierarchy, batch, hide_entries(batch, mask_rate, seed, epoch, gaps=gaps))
-    return lambda batch, epoch: _leave_one_out(hierarchy, batch, choose_vertices(batch, mask_rate, seed, epoch))
+
+    def chosen(batch: Batch, epoch: int) -> Tensor:
+        return choose_vertices(batch, mask_rate, seed, epoch, gaps=gaps)
+
+    return lambda batch, epoch: _leave_one_out(hierarchy, batch, chosen(batch, epoch))
 
 
 def with_prior(
@@ -75,6 +79,12 @@ def supervised_objective(
     of_vertices = objective_for(network.hierarchy, vertices, mask_rate, seed)
 
     def objective(batch: Batch, epoch: int) -> Iterator[tuple[Tensor, int]]:
+        penalty = network.readout.penalty()
+        if penalty is not None:
+            yield penalty * int((~torch.isnan(labels_of(batch)).all(1)).sum()), 0
+        yield from without_prior(batch, epoch)
+
+    def without_prior(batch: Batch, epoch: int) -> Iterator[tuple[Tensor, int]]:
         labelled = int((~torch.isnan(labels_of(batch)).all(1)).sum())
         if likelihood_weight == 0:
             if labelled:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from gspn.circuits.assorted import Assorted
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.given import Given, Roots
 from gspn.circuits.guard import guarded
 from gspn.circuits.leaves import at_level
+from gspn.circuits.mixed import Assorted
 from gspn.circuits.templates import gaps_are_evidence
 from gspn.graphs.batch import Batch
 from gspn.graphs.private_copies import with_private_copies
@@ -69,15 +69,19 @@ def roots_of(hierarchy: Hierarchy, batch: Batch, vertices: Tensor, hidden: Tenso
     for extended, position in with_private_copies(batch, vertices[rows], hidden[rows], *limits):
         pieces.append((rows[start : start + len(position)], hierarchy(extended), position))
         start += len(position)
-    x = batch.x[vertices].masked_fill(hidden, torch.nan)
-    return _given(hierarchy, pieces, Evidence(x, hidden))
+    known = _evidence_at(batch, vertices)
+    evidence = Evidence(known.x.masked_fill(hidden, torch.nan), known.hidden | hidden, known.missing_mask)
+    return _given(hierarchy, pieces, evidence)
 
 
 def roots_after(hierarchy: Hierarchy, batch: Batch, vertices: Tensor) -> Roots:
     """The root templates of the vertices after one pass over the batch as it is."""
-    hidden = None if batch.hidden is None else batch.hidden[vertices]
     everything = [(torch.arange(len(vertices)), hierarchy(batch), vertices)]
-    return _given(hierarchy, everything, Evidence(batch.visible[vertices], hidden))
+    return _given(hierarchy, everything, _evidence_at(batch, vertices))
+
+
+def _evidence_at(batch: Batch, vertices: Tensor) -> Evidence:
+    return Evidence(batch.visible, batch.hidden, batch.missing)[vertices]
 
 
 def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]], evidence: Evidence) -> Roots:
@@ -95,14 +99,15 @@ def _given(hierarchy: Hierarchy, pieces: list[tuple[Tensor, Evaluation, Tensor]]
     root, lowest = ([at_level(natural, level) for natural in naturals] for level in (-1, 0))
     order = torch.cat([rows for rows, _, _ in pieces]).argsort() if pieces else None
     context = None if order is None or not contexts else _together(contexts)[order]
-    given = Given.of(hierarchy.template, hierarchy.families, root, log_prior, evidence, context)
-    units, atoms = export_units(hierarchy.families), atoms_of(hierarchy.families)
-    if not alone.any():
-        return guarded(given, hierarchy.guard, units, atoms)
-    # Level 0 answers for vertices that receive nothing, where there is a context.
-    by_lowest = Given.of(hierarchy.template, hierarchy.families, lowest, log_prior[alone], evidence[alone])
-    rows, others = alone.nonzero().squeeze(1), (~alone).nonzero().squeeze(1)
-    return guarded(Assorted(((others, given[others]), (rows, by_lowest))), hierarchy.guard, units, atoms)
+    given: Roots = Given.of(hierarchy.template, hierarchy.families, root, log_prior, evidence, context)
+    if alone.any():
+        # Level 0 answers for vertices that receive nothing, where there is a context.
+        by_lowest = Given.of(hierarchy.template, hierarchy.families, lowest, log_prior[alone], evidence[alone])
+        rows, others = alone.nonzero().squeeze(1), (~alone).nonzero().squeeze(1)
+        given = Assorted(((others, given[others]), (rows, by_lowest)))
+    if not hierarchy.guard:
+        return given
+    return guarded(given, hierarchy.guard, export_units(hierarchy.families), atoms_of(hierarchy.families))
 
 
 def _together(contexts: list[Context]) -> Context:
@@ -122,14 +127,15 @@ def log_prob_missing(hierarchy: Hierarchy, batch: Batch, truth: Tensor) -> Tenso
     stays in the evidence.
     """
     device = hierarchy.raw_prior.device
-    batch, truth = batch.to(device), truth.to(device)
+    batch, truth = replace(batch, hidden=None).hiding_withheld().to(device), truth.to(device)
     missing = ~batch.observed
     asked = (missing & ~torch.isnan(truth)).any(1)
     if hierarchy.guard:
-        roots = roots_after(hierarchy, replace(batch, hidden=None), torch.arange(batch.num_vertices))
+        roots = roots_after(hierarchy, batch, torch.arange(batch.num_vertices))
         filled = roots.evidence.having(torch.where(missing, truth, batch.x).cpu().double())
         return roots.log_prob(filled).to(hierarchy.raw_prior).masked_fill(~asked, 0.0)
-    evaluation: Evaluation = hierarchy(replace(batch, hidden=None))
-    evidence = Evidence(torch.where(missing, truth, batch.x), None, missing)
+    evaluation: Evaluation = hierarchy(batch)
+    codes = Evidence(batch.x, batch.hidden, batch.missing)
+    evidence = codes.having(torch.where(missing, truth, batch.x))
     log_hidden = hierarchy.root_log_value(evaluation, hierarchy.naturals(), evidence) - evaluation.log_visible
     return log_hidden.masked_fill(~asked, 0.0)

@@ -12,7 +12,7 @@ from torch import Tensor
 from gspn.circuits.templates import NaiveBayes, Template
 from gspn.compiling import VARIABLE, is_traced, obstacle
 from gspn.errors import InputError
-from gspn.kernels.compiled.kernel import FAST, NAIVE_BAYES_ONLY
+from gspn.kernels.compiled.fast import FAST, NAIVE_BAYES_ONLY
 from gspn.kernels.contract import Climb, Kernel
 from gspn.kernels.reference import REFERENCE
 

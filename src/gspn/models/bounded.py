@@ -27,7 +27,7 @@ from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.ranges import bytes_per_vertex, level_over_ranges, row_width
 from gspn.locks import locked
-from gspn.models.compatibility import check_entries, check_stored
+from gspn.models.checks import check_entries, check_stored
 from gspn.models.shards import DESCRIPTION, FORMAT, Shards, check_format, read_description
 
 _log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from gspn.errors import InputError
 from gspn.graphs import OneGraph, SeveralGraphs, is_single_graph
 from gspn.graphs.edits import edit
 from gspn.hierarchy.roots import COPIES_AT_ONCE
-from gspn.models.compatibility import check_entries
+from gspn.models.checks import check_entries
 from gspn.models.questions import Graphs, Questions, Vertices
-from gspn.queries.chunks import chunk_size
+from gspn.queries.contract import chunk_size
 from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
 
 
@@ -34,7 +34,7 @@ class WhatIfQuestions(Questions):
         changes: Mapping[int, Mapping[str, Any]] | None = None,
         add_edges: Iterable[Any] | None = None,
         remove_edges: Iterable[Any] | None = None,
-        leave_one_out: bool = False,
+        leave_one_out: bool = True,
         directed: bool | None = None,
         derived: bool = True,
     ) -> WhatIf:
@@ -54,12 +54,13 @@ class WhatIfQuestions(Questions):
         graph: one graph.
         changes: values by vertex and attribute, as the schema has them; None is unknown.
         add_edges, remove_edges: edges to add and to remove.
-        leave_one_out: whether every vertex is scored given the others, or by the paper's pseudo-likelihood.
+        leave_one_out: True scores every vertex given all others, False by the paper's pseudo-likelihood, in which it
+            sees its own value.
         directed: True takes edges literally, False adds the opposites in any graph; None adds them where every edge
             of the graph has its opposite.
         derived: whether attributes of molecules are recomputed.
         """
-        self._require_fitted()
+        self._tell_objective(leave_one_out)
         if not is_single_graph(graph):
             raise InputError(f"what_if compares two versions of one graph, a Data; got {type(graph).__name__}")
         before = self._pack(graph)
@@ -96,7 +97,7 @@ class WhatIfQuestions(Questions):
         graphs: SeveralGraphs,
         attribute: str,
         vertices: None = None,
-        leave_one_out: bool = False,
+        leave_one_out: bool = True,
         values: Sequence[Any] | Tensor | None = None,
     ) -> list[Tensor]: ...
     @overload
@@ -105,7 +106,7 @@ class WhatIfQuestions(Questions):
         graphs: OneGraph,
         attribute: str,
         vertices: Vertices = None,
-        leave_one_out: bool = False,
+        leave_one_out: bool = True,
         values: Sequence[Any] | Tensor | None = None,
     ) -> Tensor: ...
     def what_if_all(
@@ -113,7 +114,7 @@ class WhatIfQuestions(Questions):
         graphs: Graphs,
         attribute: str,
         vertices: Vertices = None,
-        leave_one_out: bool = False,
+        leave_one_out: bool = True,
         values: Sequence[Any] | Tensor | None = None,
     ) -> Tensor | list[Tensor]:
         """[N, K] change of the graph's total for every single replacement of an entry: `what_if(…).total` for all.
@@ -126,8 +127,8 @@ class WhatIfQuestions(Questions):
         leave_one_out: as in `what_if`.
         values: the values to try; continuous attributes and counts need them.
         """
+        self._tell_objective(leave_one_out)
         column, codes = replacements_of(self.schema, attribute, values)
-        self._require_fitted()
         beyond = torch.full((len(codes), len(self.schema)), torch.nan, dtype=torch.float64)
         beyond[:, column] = codes
         for hierarchy in self._hierarchies:

@@ -29,7 +29,7 @@ from gspn.hierarchy.em import (
     start_level,
 )
 from gspn.random_streams import keyed_generator
-from gspn.training.pauses import pause
+from gspn.training import pause
 
 _log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class _Starts:
 def _first_level(hierarchy: Hierarchy, batch: Batch, prior: float, starts: _Starts) -> list[dict[str, Any]]:
     """The mixture of level 0: the best of several."""
     best: tuple[float, dict[str, Any], list[dict[str, Any]]] | None = None
-    evidence = Evidence(batch.visible, batch.hidden)
+    evidence = Evidence(batch.visible, batch.hidden, batch.missing)
     while starts.left:
         generator, history = starts.left.pop(0), list[dict[str, Any]]()
         hierarchy.initialise(batch.x, generator)

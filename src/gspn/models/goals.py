@@ -21,16 +21,15 @@ from gspn.graphs import GraphDataset, pack
 from gspn.hierarchy import Readout, SupervisedHierarchy
 from gspn.hierarchy.label_readout import LabelNetwork, LabelReadout
 from gspn.hierarchy.objectives import Objective, evidence_objective, supervised_objective
-from gspn.models.arguments import TRAINING, check_supervised_training
-from gspn.models.compatibility import check_values
+from gspn.models.checks import TRAINING, check_supervised_training, check_values
 from gspn.models.label_learning import learn_labels
 from gspn.models.labels import labels_of_graphs, name_target
-from gspn.queries.chunks import chunk_size
+from gspn.queries.contract import chunk_size
 from gspn.scores import score
 from gspn.targets import Target, all_binary, target_schema
 from gspn.training import Processes, Validate
 
-_ARGUMENTS = (*TRAINING, "likelihood_weight", "monitor")
+_ARGUMENTS = (*TRAINING, "likelihood_weight", "monitor", "pretraining")
 _OF_OBJECTIVES = ("objective", "mask_rate", "seed", "likelihood_weight")
 
 
@@ -65,6 +64,9 @@ class Targets:
     ) -> Validate:
         return _judge(self, validation, self.labels(validation, None), settings)
 
+    def pretraining(self, settings: Mapping[str, Any]) -> int:
+        return int(settings["pretraining"])
+
     def learns_vertices(self, settings: Mapping[str, Any]) -> bool:
         return bool(settings["likelihood_weight"] > 0)
 
@@ -72,7 +74,12 @@ class Targets:
         self.network.readout.set_units(torch.from_numpy(self.labels(training, None)))
 
     def start(self, training: GraphDataset, generator: torch.Generator) -> None:
-        self.network.readout.initialise(torch.from_numpy(self.labels(training, None)), generator)
+        readout, hierarchy = self.network.readout, self.network.hierarchy
+        readout.initialise(torch.from_numpy(self.labels(training, None)), generator)
+        if readout.pooling == "standardised":
+            with torch.no_grad():
+                chunks = training.chunks(chunk_size(hierarchy))
+                readout.standardise(hierarchy(batch.to(hierarchy.raw_prior.device)) for batch in chunks)
 
     def learn_at_once(
         self, training: GraphDataset, validation: GraphDataset | None, settings: Mapping[str, Any]
@@ -129,6 +136,9 @@ class Labels:
     ) -> Validate:
         truth, known = _prepared(validation)
         return _judge(self, validation.with_targets(known, "vertex"), truth.numpy(), settings)
+
+    def pretraining(self, settings: Mapping[str, Any]) -> int:
+        return 0
 
     def learns_vertices(self, settings: Mapping[str, Any]) -> bool:
         return bool(settings["likelihood_weight"] > 0)

@@ -16,8 +16,8 @@ import torch
 
 from gspn.graphs import GraphDataset
 from gspn.models.expectation_maximisation import settle_aggregation
+from gspn.models.fitting import Judge
 from gspn.models.gspn import GSPN
-from gspn.models.judging import Judge
 from gspn.models.questions import Graphs
 from gspn.random_streams import keyed_generator
 from gspn.training import Epochs, exhaust

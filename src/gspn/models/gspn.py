@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from numbers import Real
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -20,22 +20,37 @@ from torch import Tensor, nn
 from gspn.attributes import Schema
 from gspn.circuits.structure import Unit
 from gspn.errors import InputError, NotFittedError
-from gspn.graphs import Batch
+from gspn.graphs import Batch, GraphDataset, is_single_graph
 from gspn.graphs.stored import StoredGraph
 from gspn.hierarchy import Evaluation, Hierarchy
 from gspn.models import saving
-from gspn.models.arguments import check_model, chosen_atoms, chosen_leaves
 from gspn.models.bounded import evaluate_stored
 from gspn.models.changes import WhatIfQuestions
-from gspn.models.compatibility import check_magnitudes
-from gspn.models.fitting import Entries, Goal, TrainingRun, settings_for, train, with_labels
-from gspn.models.judging import Judge, as_judge
+from gspn.models.checks import check_magnitudes, check_model, chosen_atoms, chosen_leaves
+from gspn.models.devices import check_device
+from gspn.models.fitting import (
+    Callback,
+    Entries,
+    Goal,
+    Judge,
+    TrainingRun,
+    as_judge,
+    checked_callbacks,
+    settings_for,
+    train,
+    with_labels,
+)
 from gspn.models.questions import Graphs as Graphs
+from gspn.models.questions import listed
 from gspn.models.representations import Representations
 from gspn.models.shards import Shards
+from gspn.models.sketching import model_html
 from gspn.training import Epochs, exhaust
 
 _log = logging.getLogger(__name__)
+
+_PARTS = ("hierarchy", "supervised", "readout", "network", "goal", "answering", "_hierarchies")
+"""What a model without a schema does not have."""
 
 
 class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn.Module):
@@ -44,7 +59,8 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
     Parameters
     ----------
     schema:
-        The typed attributes of a vertex.
+        The typed attributes of a vertex; None takes those of the graphs at `fit`: of a `GraphDataset` its schema, of
+        others what `Schema.infer` finds. Until then there are no parameters.
     num_layers:
         Number of levels L; one level is a plain mixture model that ignores the edges.
     num_states:
@@ -105,6 +121,10 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         Values of continuous attributes that have a probability of their own beside the density, for zeros, caps and
         sentinels that occur often: {"income": [0.0, 99999.0]}. Each state learns how likely they are; beyond that, an
         entry at an atom is not informative about the others of its vertex. `gspn.find_atoms` finds some.
+    gaps:
+        "ignorable" (a missing entry says nothing), or "informative": every state learns how likely an entry of each
+        attribute is missing, so that gaps are evidence of the state, and through it of everything else. Dependence on
+        the missing value itself, beyond the state, is not modelled.
     """
 
     history_: list[dict[str, Any]]
@@ -118,7 +138,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
 
     def __init__(
         self,
-        schema: Schema,
+        schema: Schema | None = None,
         num_layers: int = 5,
         num_states: int = 20,
         template: Unit | None = None,
@@ -145,9 +165,10 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         start: str = "clusters",
         halve_every: float | None = None,
         atoms: Mapping[str, Sequence[float]] | None = None,
+        gaps: str = "ignorable",
     ) -> None:
         super().__init__()
-        self.schema = schema
+        self.schema = schema  # type: ignore[assignment]  # None until `fit`
         self.num_layers = num_layers
         self.num_states = num_states
         self.template = template
@@ -174,16 +195,50 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         self.start = start
         self.halve_every = halve_every
         self.atoms = atoms
+        self.gaps = gaps
+        self._infers = schema is None
         self._build()
 
     def _build(self) -> None:
-        """All parameters, at random values that depend on the seed alone."""
-        arguments = self.arguments()
-        check_model(arguments)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
-            self._make(arguments)
+        """All parameters, at random values that depend on the seed alone; none while there is no schema."""
+        if self.schema is None:
+            self._modules.clear()
+            self.register_buffer("_blank", torch.zeros(()), persistent=False)
+        else:
+            arguments = self.arguments()
+            check_model(arguments)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(self.seed)
+                self._make(arguments)
         self.register_buffer("_fitted", torch.tensor(False))
+
+    def _learn_schema(self, graphs: Graphs) -> Graphs:
+        """The schema of the graphs, and parameters for it, where there was none; gives the graphs."""
+        if isinstance(graphs, Iterator):
+            graphs = list(graphs)
+        if isinstance(graphs, GraphDataset):
+            found = graphs.schema
+        else:
+            found = Schema.infer(graphs if is_single_graph(graphs) else listed(graphs))
+        if found != self.schema:
+            like = self._like
+            self.schema = found
+            self._build()
+            self.to(device=like.device, dtype=like.dtype)
+        return graphs
+
+    @property
+    def _like(self) -> Tensor:
+        """A tensor of the model's device and dtype."""
+        found: Tensor = self._blank if self.schema is None else self.hierarchy.raw_prior
+        return found
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _PARTS and self.__dict__.get("schema", ...) is None:
+                raise NotFittedError(f"this {type(self).__name__} has no schema yet, so no parameters; fit infers it")
+            return nn.Module.__getattr__(self, name)
 
     def _make(self, arguments: Mapping[str, Any]) -> None:
         self.hierarchy = hierarchy_for(arguments)
@@ -207,11 +262,16 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
     def _hierarchies(self) -> Sequence[Hierarchy]:
         return (self.hierarchy,)
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments as they were given: a schema that `fit` has inferred is none of them."""
+        given: dict[str, Any] = BaseEstimator.get_params(self, deep)
+        return given | {"schema": None} if self._infers else given
+
     def set_params(self, **params: Any) -> Self:
         """Set constructor arguments by name; parameters are drawn anew, so the model is unfitted afterwards."""
         if not params:
             return self
-        before, like = self.arguments(), self.hierarchy.raw_prior
+        before, like = self.arguments(), self._like
         try:
             BaseEstimator.set_params(self, **params)
             self._build()
@@ -219,6 +279,8 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
             # Refused arguments leave the model as it was.
             self.__dict__.update(before)
             raise
+        if "schema" in params:
+            self._infers = self.schema is None
         self.to(device=like.device, dtype=like.dtype)
         for result in ("history_", "em_history_", "leave_one_out_nll_", "training_scores_"):
             self.__dict__.pop(result, None)
@@ -237,6 +299,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         warm_start: bool = False,
         keep_scores: bool | Graphs = True,
         seconds: float = math.inf,
+        callbacks: Sequence[Callback] = (),
         **overrides: Any,
     ) -> Self:
         """Train on graphs.
@@ -248,13 +311,17 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
             ignored; scikit-learn's pipelines pass it.
         validation: chooses the best epoch and ends the training early: graphs, a pair (graphs, y), or a judge that is
             called with the model after every epoch and returns its loss, {"validation": …} (see
-            `gspn.models.judging.Judge`).
+            `gspn.models.fitting.Judge`).
         checkpoint: a file from which an interrupted run continues.
         progress: whether a progress bar is shown.
         warm_start: whether to continue from the present weights: by gradient descent, or by EM if there are no epochs
             (`start="em"`, `epochs=0`).
-        keep_scores: the graphs whose scores are kept, to rank others by: True for the training graphs, False for none.
+        keep_scores: the graphs whose scores are kept, to compare others with: True for the training graphs, False for
+            none.
         seconds: after this time the current epoch is the last one.
+        callbacks: functions that are called after every epoch with the model and the epoch's record (`history_` has
+            them all). The model has the weights of that epoch and may be asked, not changed. If one returns True, the
+            training ends as after its last epoch: the best weights stay. EM has no epochs.
         overrides: training arguments of the constructor, for this call only.
         """
         epochs = self.fitting(
@@ -266,6 +333,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
             warm_start=warm_start,
             keep_scores=keep_scores,
             seconds=seconds,
+            callbacks=callbacks,
             **overrides,
         )
         exhaust(epochs)
@@ -282,6 +350,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         warm_start: bool = False,
         keep_scores: bool | Graphs = True,
         seconds: float = math.inf,
+        callbacks: Sequence[Callback] = (),
         **overrides: Any,
     ) -> Epochs:
         """`fit` epoch by epoch, for callers with other work in between: yields the record of each epoch.
@@ -290,10 +359,12 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         must not be changed. When the generator is exhausted the model is the same as after `fit`, bit for bit; when it
         is closed before, the model has the best weights so far, as after Ctrl-C.
         """
-        goal = self.goal
-        settings = settings_for(goal, self.arguments(), overrides)
         if not isinstance(seconds, Real) or not seconds > 0:
             raise InputError(f"seconds must be a number above 0, got {seconds!r}")
+        if self._infers and not warm_start:
+            graphs = self._learn_schema(graphs)
+        goal = self.goal
+        settings = settings_for(goal, self.arguments(), overrides)
         training, held_out = goal.prepare(self._pack(graphs), y), None
         if validation is not None and (held_out := as_judge(validation)) is None:
             judging, labels = with_labels(validation)
@@ -301,7 +372,8 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         scored = training if keep_scores is True else None
         if not isinstance(keep_scores, bool):
             scored = self._pack(keep_scores)
-        run = TrainingRun(self, goal, settings, training, held_out, scored, checkpoint, warm_start)
+        called = checked_callbacks(callbacks)
+        run = TrainingRun(self, goal, settings, training, held_out, scored, checkpoint, warm_start, called)
         return train(run, progress, float(seconds))
 
     # From graphs to batches and evaluations: the differentiable way.
@@ -314,8 +386,20 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         return dataset.batch(torch.arange(len(dataset))).to(self.hierarchy.raw_prior.device)
 
     def forward(self, batch: Batch) -> Evaluation:
+        """All that is computed of a batch of graphs, with derivatives; questions have methods of their own."""
+        if not isinstance(batch, Batch):
+            given = type(batch).__name__
+            raise InputError(f"a model is called with a batch, got {given}; pass model.collate(graphs)")
         evaluation: Evaluation = self.network(batch)
         return evaluation
+
+    def to(self, *arguments: Any, **named: Any) -> Self:
+        """The model on a device, or of a dtype, as torch's modules do it; a device has to be there."""
+        check_device(arguments[0] if arguments else named.get("device"))
+        return super().to(*arguments, **named)
+
+    def cuda(self, device: Any = None) -> Self:
+        return self.to(torch.device("cuda") if device is None else torch.device("cuda", device))
 
     # A graph that need not fit into memory.
 
@@ -354,19 +438,27 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
             progress=progress,
         )
 
+    def _pack(self, graphs: Graphs) -> GraphDataset:
+        if self.schema is None:
+            self._require_fitted()
+        return super()._pack(graphs)
+
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted yet; call fit, load or set_parameters first")
 
-    def _tell_objective(self) -> None:
-        """Warn once that a model trained with the paper's objective is not meant for questions."""
+    def _tell_objective(self, hidden: bool = True) -> None:
+        """Warn once that a model trained with the paper's objective is not meant for questions about hidden entries."""
+        self._require_fitted()
         trained_with = self._trained_with or self.objective
-        if getattr(self, "history_", None) and trained_with == "pseudo" and self.num_layers > 1 and not self._told:
+        learned = bool(getattr(self, "history_", None)) and self.num_layers > 1
+        if hidden and learned and trained_with == "pseudo" and not self._told:
             self._told = True
             _log.warning(
-                "this model was trained with objective='pseudo', which lets a vertex see its own value through its "
-                "neighbours; objective='masked' answers questions about hidden entries better"
+                "this model was trained with objective='pseudo', the paper's, in which a vertex sees its own value "
+                "through its neighbours: good for embeddings; for questions about hidden entries, fit it again with "
+                "objective='masked'"
             )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -374,7 +466,7 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         return not self._fitted.is_meta and bool(self._fitted)
 
     def arguments(self) -> dict[str, Any]:
-        """The constructor's arguments by name."""
+        """The constructor's arguments by name, with the schema as it is now."""
         arguments: dict[str, Any] = BaseEstimator.get_params(self, deep=False)
         return arguments
 
@@ -386,7 +478,8 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         "prior" [S, C]; "transitions" [L-1, T, S, C, C]; "leaves" by attribute, each [L, leaves, …] (the root's row is
         the combined one where there is a shortcut): "mean", "std" (continuous), "probs" (categorical, binary), "rate"
         (Poisson), "mean", "dispersion" (negative binomial), "atoms" (their probabilities, attribute after attribute,
-        values ascending); "units" by continuous attribute [centre, spread]; "shortcut" [L-1] where there is one.
+        values ascending), "gaps" (probabilities of a missing entry; of several attributes that have leaves in common
+        [L, leaves, attributes]); "units" by continuous attribute [centre, spread]; "shortcut" [L-1] where there is one.
         """
         return self.hierarchy.export()
 
@@ -400,6 +493,12 @@ class GSPN(WhatIfQuestions, Representations, TransformerMixin, BaseEstimator, nn
         self._fitted.fill_(True)
         self.training_scores_ = None  # those of other parameters
         return self
+
+    def _repr_html_(self) -> str:
+        return model_html(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": model_html(self)}  # before scikit-learn's
 
     def save(self, folder: str | Path) -> None:
         """Write `model.safetensors` and `model.json` into a folder; `gspn.load` reads them."""

@@ -11,9 +11,11 @@ labels. Which regressions there are is the readout's business.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -23,25 +25,36 @@ from torch import Tensor
 from gspn.attributes import Categorical
 from gspn.circuits.mixing_weights import weights_maximising
 from gspn.graphs import Batch, GraphDataset
-from gspn.hierarchy.label_context import attributes_told
-from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout, LabelRegression
-from gspn.models.label_regression import RegressionData, fit
+from gspn.hierarchy.label_context import Paths, attributes_told
+from gspn.hierarchy.label_readout import KINDS, Kind, LabelNetwork, LabelReadout, LabelRegression
+from gspn.models.label_growing import RegressionData
+from gspn.models.label_regression import fit
 from gspn.random_streams import keyed_uniform
 
 _log = logging.getLogger(__name__)
 
-STRENGTHS, OF_HIDDEN, GENTLER = (0.3, 1.0, 3.0, 10.0, 30.0), (1.0, 3.0), (0.03, 0.1)
+STRENGTHS, OF_UNITS, GENTLER = (0.3, 1.0, 3.0, 10.0, 30.0), (1.0, 3.0), (0.03, 0.1)
 """What contexts are multiplied by: tried first, for hidden units, and where all are no better than frequencies."""
+OF_LARGE, _LARGE = (1.0, 3.0, 10.0), 3_000_000
+"""Of contexts with more numbers than so many, which take their time."""
+OF_TREES = (0.4, 0.6, 0.8, 1.0, 1.3, 1.7)
+"""How sure of themselves trees may be."""
 
 _HIDDEN_SHARES = (0.1, 0.25, 0.1, 0.75)
 """Of the labels that are hidden in each copy of the training vertices."""
-_COPIES_FROM = 20_000
-"""Training vertices from which on there are two copies and no more."""
-_MANY, _SOME = 1_000, 250
-"""Labels from which on one fifth of them judges, or two fifths in turn; of fewer, all do."""
-_ROWS_OF_HIDDEN, _MOST_OF_HIDDEN = 30, 4_000_000
-"""Labelled vertices from which on hidden units are tried, and numbers of their contexts up to which they are."""
-_PULL, _LEAST_WEIGHT = 1.0, 0.02
+_COPIES_TO = 3_000_000
+"""Numbers of a copy up to which there are four; of larger ones there are two."""
+_JUDGES, _FINALISTS = 400, 7
+"""Held-out labels that are to judge at least, if there are so many, and how many regressions all of them judge."""
+_LEAST_OF_UNITS, _LEAST_OF_TREES = 30, 120
+"""Labelled vertices from which on hidden units and trees are tried."""
+_MOST_OF_UNITS, _MOST_OF_TREES = 4_000_000, 400
+"""Numbers of a context up to which units are tried, and columns up to which trees are."""
+_WIDE, _MOST_OF_WIDE = 3_000, 12_000_000
+"""Columns from which on so many numbers are too many for a regression: narrower ones of the same data have to do."""
+_PULL, _LEAST_WEIGHT = 0.3, 0.02
+_CHANCE = 2.0
+"""Nats, all held-out labels together, that the best of so many regressions gains were there nothing to know."""
 _COMPLETE = 0.95
 """Share of labelled vertices from which on a graph counts as labelled."""
 _HIDE, _FOLDS = -11, -12
@@ -58,6 +71,10 @@ class LabelledBatch:
     """[N, T]"""
     known: Tensor
     """[N, T]"""
+
+    @cached_property
+    def paths(self) -> Paths:
+        return Paths(self.batch)
 
     @property
     def rows(self) -> Tensor:
@@ -91,7 +108,13 @@ class LabelFit:
 
     @property
     def better(self) -> bool:
-        return self.loss < self.of_frequencies - 1e-6
+        return self.doubt < 0.5
+
+    @property
+    def doubt(self) -> float:
+        """The probability that there is nothing to know but frequencies, from how much held-out labels gain."""
+        gain = (self.of_frequencies - self.loss) * len(self.informed) - _CHANCE
+        return 1.0 / (1.0 + math.exp(min(gain, 500.0)))
 
 
 def read(network: LabelNetwork, dataset: GraphDataset) -> LabelledBatch:
@@ -115,7 +138,7 @@ def learn_labels(
     with _doubled(readout):
         own = read(network, training)
         readout.set_units(own.truth)
-        readout.context.settle(own.attributes, readout.context.labels_told(own.batch, own.truth))
+        readout.context.settle(own.attributes, readout.context.labels_told(own.batch, own.truth, own.paths))
         exams = list(_exams(network, own, validation, seed))
         weights = _class_weights(readout, own.truth, class_weight)
         strengths: Sequence[float] = STRENGTHS
@@ -130,31 +153,38 @@ def learn_labels(
                 names = ", ".join(f"'{name}'" for name in readout.target.names)
                 _log.warning(
                     "the prediction of %s is no better on held-out labels than how often each value occurs (%.4f nats "
-                    "per label): attributes and neighbours seem not to be informative, or there are too few labels",
+                    "per label), or not by more than chance, so it stays near that: attributes and neighbours seem not "
+                    "to be informative, or there are too few labels",
                     names,
                     outcome.of_frequencies,
                 )
+        if exams:
+            _doubt(readout, chosen, outcome)
         copies = _copies(readout, own, own.rows, own.truth, seed)
-        for name, strength in chosen.items():
-            fit(_of(readout, name), _rows_of(name, copies, weights), strength, seed)
+        for name, kind in KINDS.items():
+            part = _of(readout, name)
+            if name in chosen:
+                fit(part, kind, _rows_of(name, copies, weights), chosen[name], seed)
+            elif part.trees is not None:
+                part.trees.forget()
     return outcome
 
 
 def _exams(network: LabelNetwork, own: LabelledBatch, validation: GraphDataset | None, seed: int) -> Iterator[Exam]:
     """What judges: the validation graphs, or labels held out in turn; nothing where there are too few labels."""
-    context, rows = network.readout.context, own.rows
+    context, rows, judges = network.readout.context, own.rows, 0
     if validation is not None:
         other = read(network, validation)
         asked = other.rows
         nothing = torch.full_like(other.known, torch.nan)
         told = tuple(
-            context.standardised(other.attributes, context.labels_told(other.batch, known))[asked]
+            context.standardised(other.attributes, context.labels_told(other.batch, known, other.paths))[asked]
             for known in (nothing, other.known)
         )
         yield Exam(rows, own.truth, other.truth[asked], cast(tuple[Tensor, Tensor], told))
-        return
+        judges = len(asked)
     whole = _are_complete(own)
-    fold, number = _folds(own, rows, whole, seed)
+    fold, number = _folds(own, rows, whole, seed, judges)
     for f in range(number):
         held, kept = rows[fold == f], rows[fold != f]
         if not len(held) or not len(kept) or bool(own.truth[kept].isnan().all(0).any()):
@@ -163,7 +193,7 @@ def _exams(network: LabelNetwork, own: LabelledBatch, validation: GraphDataset |
         known[held] = torch.nan
         nothing = torch.full_like(known, torch.nan)
         told = tuple(
-            context.standardised(own.attributes, context.labels_told(own.batch, one))[held]
+            context.standardised(own.attributes, context.labels_told(own.batch, one, own.paths))[held]
             for one in (nothing, nothing if whole else known)
         )
         yield Exam(kept, known, own.truth[held], cast(tuple[Tensor, Tensor], told))
@@ -174,13 +204,13 @@ def _are_complete(own: LabelledBatch) -> bool:
     return len(own.rows) >= _COMPLETE * max(own.batch.num_vertices, 1)
 
 
-def _folds(own: LabelledBatch, rows: Tensor, whole: bool, seed: int) -> tuple[Tensor, int]:
+def _folds(own: LabelledBatch, rows: Tensor, whole: bool, seed: int, judges: int) -> tuple[Tensor, int]:
     """[rows] the part in which each labelled vertex judges, of which the first `number` are used.
 
     Whole graphs together where these are predicted; in order of the labels, so that every part has all of them.
     """
     parts = 5
-    number = 1 if len(rows) >= _MANY else 2 if len(rows) >= _SOME else parts
+    number = min(parts, max(0, -(-(_JUDGES - judges) * parts // max(len(rows), 1))))
     graph, vertex = (key[rows] for key in own.batch.vertex_keys())
     drawn = keyed_uniform(seed, _FOLDS, graph, torch.zeros_like(vertex) if whole else vertex)
     if whole and own.batch.num_graphs >= parts:
@@ -208,13 +238,13 @@ def _copies(readout: LabelReadout, own: LabelledBatch, rows: Tensor, known: Tens
     """Of the training vertices `rows`, where labels [N, T] may be evidence."""
     context, batch = readout.context, own.batch
     graph, vertex = batch.vertex_keys()
-    shares = _HIDDEN_SHARES if len(rows) < _COPIES_FROM else _HIDDEN_SHARES[:2]
+    shares = _HIDDEN_SHARES if len(rows) * context.width < _COPIES_TO else _HIDDEN_SHARES[:2]
     found = []
     for number, share in enumerate(shares):
         hidden = keyed_uniform(seed, _HIDE, number, graph, vertex) < share
         seen = known.masked_fill(hidden[:, None], torch.nan)
-        found.append(context.standardised(own.attributes, context.labels_told(batch, seen))[rows])
-    nothing = context.labels_told(batch, torch.full_like(known, torch.nan))
+        found.append(context.standardised(own.attributes, context.labels_told(batch, seen, own.paths))[rows])
+    nothing = context.labels_told(batch, torch.full_like(known, torch.nan), own.paths)
     y = own.truth[rows]
     return _Copies(
         (context.standardised(own.attributes, nothing)[rows], y),
@@ -225,16 +255,31 @@ def _copies(readout: LabelReadout, own: LabelledBatch, rows: Tensor, known: Tens
 
 def _rows_of(name: str, copies: _Copies, weights: Tensor | None) -> RegressionData:
     """What a regression learns from."""
-    (z, y), share = (copies.with_labels, 1 / copies.copies) if KINDS[name].labels else (copies.without, 1.0)
-    own = torch.full((len(y),), share, dtype=torch.float64)
+    (z, y), number = (copies.with_labels, copies.copies) if KINDS[name].labels else (copies.without, 1)
+    own = torch.full((len(y),), 1 / number, dtype=torch.float64)
     if weights is not None:
         known = ~y[:, 0].isnan()
         own[known] = own[known] * weights[y[known, 0].long()]
-    return RegressionData(z, y, own)
+    return RegressionData(z, y, own, number)
 
 
-def _can_have_hidden(z: Tensor, part: LabelRegression) -> bool:
-    return len(z) >= _ROWS_OF_HIDDEN and len(z) * len(part.columns) <= _MOST_OF_HIDDEN
+def _can_be_tried(kind: Kind, part: LabelRegression, rows: RegressionData) -> bool:
+    columns, vertices = len(part.columns), len(rows.z) // rows.copies
+    if kind.trees:
+        return part.trees is not None and vertices >= _LEAST_OF_TREES and columns <= _MOST_OF_TREES
+    if kind.through == "units":
+        return part.hidden is not None and vertices >= _LEAST_OF_UNITS and len(rows.z) * columns <= _MOST_OF_UNITS
+    return columns <= _WIDE or len(rows.z) * columns <= _MOST_OF_WIDE
+
+
+def _strengths(kind: Kind, numbers: int, strengths: Sequence[float]) -> Sequence[float]:
+    if not kind.blocks:
+        return strengths[:1]
+    if kind.trees:
+        return OF_TREES
+    if strengths is not STRENGTHS:
+        return strengths
+    return OF_UNITS if kind.through == "units" else OF_LARGE if numbers > _LARGE else strengths
 
 
 def _judged(
@@ -251,24 +296,18 @@ def _judged(
     tried: dict[str, Sequence[float]] = {}
     for exam in exams:
         copies = _copies(readout, own, exam.learned, exam.known, seed)
-        for name in KINDS:
+        for name in KINDS if exam is exams[0] else _finalists(scores):
             part, kind = _of(readout, name), KINDS[name]
             rows = _rows_of(name, copies, weights)
-            if kind.hidden and (part.hidden is None or not _can_have_hidden(rows.z, part)):
+            if not _can_be_tried(kind, part, rows):
                 continue
             if kind.labels and not bool((exam.told[1][:, -1] > 0).any()):
                 continue  # no held-out vertex has a known label within reach
             if name not in tried:
-                tried[name] = (
-                    strengths[:1]
-                    if not kind.blocks
-                    else OF_HIDDEN
-                    if kind.hidden and strengths is STRENGTHS
-                    else strengths
-                )
+                tried[name] = _strengths(kind, len(rows.z) * len(part.columns), strengths)
             losses: list[float] = []
             for strength in tried[name]:
-                fit(part, rows, strength, seed, goes_on=bool(losses))
+                fit(part, kind, rows, strength, seed, goes_on=bool(losses))
                 with torch.no_grad():
                     found = torch.stack([part.log_prob(z, exam.truth).double() for z in exam.told], dim=1)
                 scores.setdefault((name, strength), []).append(found)
@@ -283,6 +322,17 @@ def _judged(
     for key, found in whole.items():
         outcome.losses[key] = -float(torch.where(outcome.informed, found[:, 1], found[:, 0]).mean())
     return whole
+
+
+def _finalists(scores: Mapping[tuple[str, float], Sequence[Tensor]]) -> list[str]:
+    """Names of the best regressions by the first exam, with labels and without, and the frequencies."""
+    found = {"frequencies"}
+    for mode in (0, 1):
+        least: dict[str, float] = {}
+        for (name, _), own in scores.items():
+            least[name] = min(least.get(name, math.inf), -float(own[0][:, mode].mean()))
+        found |= set(sorted(least, key=lambda name: least[name])[:_FINALISTS])
+    return [name for name in KINDS if name in found]
 
 
 def _weigh(readout: LabelReadout, scores: dict[tuple[str, float], Tensor], outcome: LabelFit) -> dict[str, float]:
@@ -311,6 +361,18 @@ def _weigh(readout: LabelReadout, scores: dict[tuple[str, float], Tensor], outco
     outcome.loss = -float(mixed.mean())
     outcome.of_frequencies = outcome.losses["frequencies", strength["frequencies"]]
     return {name: strength[name] for name in listed if bool((readout.weights[:, names.index(name)] > 0).any())}
+
+
+def _doubt(readout: LabelReadout, chosen: dict[str, float], outcome: LabelFit) -> None:
+    """Weigh frequencies by the probability that there is nothing else to know."""
+    doubt = outcome.doubt if outcome.doubt < 1 - _LEAST_WEIGHT else 1.0
+    readout.weights.mul_(1 - doubt)
+    readout.weights[:, list(KINDS).index("frequencies")] += doubt
+    chosen["frequencies"] = STRENGTHS[0]
+    if doubt == 1:
+        for name in [*chosen]:
+            if name != "frequencies":
+                del chosen[name]
 
 
 def _mixture(scores: Tensor) -> Tensor:

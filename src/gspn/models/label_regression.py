@@ -1,25 +1,28 @@
 """How one regression of the label's leaf is fitted: the ridged maximum of a weighted log-probability.
 
 By Newton's steps, which are the leaves' own estimates, where contexts are narrow; by L-BFGS where they are wide or
-there are hidden units. Fewer rows than columns are first turned into as few columns, which changes nothing:
+there are hidden units. A few rows of many columns are first turned into as few columns, which changes nothing:
 slopes lie in the space of the rows, and lengths stay. Which rows and strengths, is `label_learning`'s business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from gspn.attributes import Binary, Categorical
 from gspn.circuits.evidence import Context, Evidence
 from gspn.circuits.leaves import Leaves, leaves_for
-from gspn.hierarchy.label_readout import LabelRegression, leaf_family, log_prior_of_leaves, log_prob_of
+from gspn.hierarchy.label_readout import Kind, LabelRegression, leaf_family, log_prior_of_leaves, log_prob_of
+from gspn.models.label_growing import RegressionData, grow
 from gspn.random_streams import keyed_generator
 
 _NARROW = 160
 """Columns up to which Newton's method, whose matrices grow with their square, is used."""
+_FEW_ROWS = 600
+"""Up to which they are worth turning into columns, which takes their number's third power."""
 _NEWTON_STEPS, _STEPS, _STEPS_WITH_HIDDEN = 12, 60, 40
 _GAIN = 1e-5
 """Nats a row that a step must gain for another one to be worth it."""
@@ -31,19 +34,15 @@ PRIOR = 1.0
 """Pseudo-observations of every leaf"""
 
 
-class RegressionData(NamedTuple):
-    """What is learned from."""
-
-    z: Tensor
-    """[n, ≥ W]"""
-    y: Tensor
-    """[n, T]"""
-    weights: Tensor
-    """[n]"""
-
-
-def fit(part: LabelRegression, rows: RegressionData, strength: float, seed: int, *, goes_on: bool = False) -> None:
+def fit(
+    part: LabelRegression, kind: Kind, rows: RegressionData, strength: float, seed: int, *, goes_on: bool = False
+) -> None:
     """Fit a regression; `goes_on` begins where it stands, which was learned for another strength."""
+    if part.trees is not None:
+        part.strength.fill_(strength)
+        if not goes_on:
+            grow(part, rows, kind.through == "boosted", seed)
+        return
     with torch.no_grad():
         before = float(part.strength)
         part.strength.fill_(strength)
@@ -58,9 +57,11 @@ def fit(part: LabelRegression, rows: RegressionData, strength: float, seed: int,
         _climb(part, rows)
         return
     context = part.context(rows.z)
-    if context is None or context.mean.shape[1] <= _NARROW:
+    if context is None:
+        _by_newton(part.families, None, rows, prior=max(map(_classes, part.families)))
+    elif context.mean.shape[1] <= _NARROW:
         _by_newton(part.families, context, rows)
-    elif len(rows.z) < context.mean.shape[1]:
+    elif len(rows.z) < min(context.mean.shape[1], _FEW_ROWS):
         _in_space_of_rows(part, context, rows)
     else:
         _by_lbfgs(part.families, context, rows)
@@ -89,12 +90,20 @@ def _objective(families: Sequence[Leaves], context: Context | None, rows: Regres
     return ((rows.weights.to(log_prob) * log_prob).sum() + log_prior_of_leaves(families, PRIOR)) / rows.weights.sum()
 
 
+def _classes(family: Leaves) -> float:
+    """Pseudo-observations of frequencies: one of every class."""
+    (target,) = family.scope
+    if isinstance(target, Categorical):
+        return float(len(target.categories))
+    return 2.0 if isinstance(target, Binary) else PRIOR
+
+
 @torch.no_grad()
-def _by_newton(families: Sequence[Leaves], context: Context | None, rows: RegressionData) -> None:
+def _by_newton(families: Sequence[Leaves], context: Context | None, rows: RegressionData, prior: float = PRIOR) -> None:
     reached = float(_objective(families, context, rows))
     for _ in range(_NEWTON_STEPS):
         for family, column in zip(families, rows.y.split(1, dim=1), strict=True):
-            family.estimate(Evidence(column), rows.weights[:, None], context=context, prior=PRIOR)
+            family.estimate(Evidence(column), rows.weights[:, None], context=context, prior=prior)
         found = float(_objective(families, context, rows))
         if not found > reached + _GAIN:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
@@ -18,11 +19,9 @@ from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph, pack
 from gspn.graphs import Graphs as Graphs
 from gspn.hierarchy import Hierarchy
-from gspn.models.compatibility import check_edge_types, check_magnitudes
-from gspn.queries import missing
-from gspn.queries.chunks import chunk_size
-from gspn.queries.conditional import conditional, conditional_of_one
-from gspn.queries.contract import Answering
+from gspn.models.checks import check_edge_types, check_magnitudes
+from gspn.queries.contract import Answering, chunk_size
+from gspn.queries.entries import HOW, conditional, conditional_of_one, fill, gaps_of, sample_missing
 from gspn.queries.pseudo_gibbs import pseudo_gibbs
 from gspn.queries.scoring import per_entry, rank, score_entries, totals, training_scores
 
@@ -46,7 +45,7 @@ class Questions:
         @property
         def _hierarchies(self) -> Sequence[Hierarchy]: ...
         def _require_fitted(self) -> None: ...
-        def _tell_objective(self) -> None: ...
+        def _tell_objective(self, hidden: bool = True) -> None: ...
 
     # Likelihoods.
 
@@ -59,10 +58,11 @@ class Questions:
     def log_likelihood(
         self, graphs: Graphs, leave_one_out: bool = False, vertices: Vertices = None
     ) -> Tensor | list[Tensor]:
-        """[N] log P(x_v | tree below v), or with `leave_one_out` log P(x_v | all other vertices).
+        """[N] log P(x_v | tree below v), the paper's, or with `leave_one_out` log P(x_v | all other vertices).
 
         graphs: one graph, or a sequence of graphs, which gives a list.
-        leave_one_out: whether a vertex is hidden in its own tree.
+        leave_one_out: whether a vertex is hidden in its own tree. Here it is not unless asked for: these are the terms
+            of the paper's objective. Scores and `what_if`, which say how likely something is, hide it.
         vertices: numbers of some vertices of one graph; None asks for all.
         """
         return self._ask(
@@ -146,15 +146,15 @@ class Questions:
             vertex.
         generator: what "sample" draws from; None is torch's own.
         """
-        check_choice("how", how, missing.HOW)
+        check_choice("how", how, HOW)
         self._tell_objective()
         graphs = _kept(graphs)
-        filled = self._ask(graphs, lambda batch, _: missing.fill(self.answering, batch, how, generator))
+        filled = self._ask(graphs, lambda batch, _: fill(self.answering, batch, how, generator))
         if isinstance(filled, Tensor):
             return with_entries(graphs, filled)
         return [with_entries(graph, x) for graph, x in zip(listed(graphs), filled, strict=True)]
 
-    def gaps(self, dataset: GraphDataset) -> Iterator[tuple[Batch, Tensor, Roots]]:
+    def gaps_of(self, dataset: GraphDataset) -> Iterator[tuple[Batch, Tensor, Roots]]:
         """Answers about gaps, for callers with several questions: chunks, vertices with gaps, their roots."""
         self._require_fitted()
         self._tell_objective()
@@ -162,7 +162,7 @@ class Questions:
         self._check_magnitudes(dataset)
         for batch in dataset.chunks(chunk_size(self.answering)):
             vertices = (~batch.observed).any(1).nonzero().squeeze(1)
-            yield batch, vertices, missing.gaps_of(self.answering, batch, vertices)
+            yield batch, vertices, gaps_of(self.answering, batch, vertices)
 
     @overload
     def sample_missing(
@@ -182,9 +182,7 @@ class Questions:
         check_draws(n)
         self._tell_objective()
         # Vertices first, as everywhere, so that draws are cut by graph like other answers.
-        drawn = self._ask(
-            graphs, lambda batch, _: missing.sample_missing(self.answering, batch, n, generator).transpose(0, 1)
-        )
+        drawn = self._ask(graphs, lambda batch, _: sample_missing(self.answering, batch, n, generator).transpose(0, 1))
         return drawn.transpose(0, 1) if isinstance(drawn, Tensor) else [one.transpose(0, 1) for one in drawn]
 
     @overload
@@ -251,11 +249,12 @@ class Questions:
     def score_entries(self, graphs: Graphs, vertices: Vertices = None) -> Tensor | list[Tensor]:
         """[N, d] log P(entry | the vertex's other observed entries, all other vertices); NaN where it is missing.
 
-        The lowest one is what is strange about a vertex.
+        Always leave-one-out: an entry is never in its own evidence. The lowest one is what is strange about a vertex.
 
         graphs: one graph, or a sequence of graphs, which gives a list.
         vertices: numbers of some vertices of one graph; None asks for all.
         """
+        self._tell_objective()
         return self._ask(graphs, lambda batch, numbers: score_entries(self.answering, batch, numbers), vertices)
 
     @overload
@@ -272,12 +271,14 @@ class Questions:
         Comparable between vertices with different gaps.
 
         graphs: one graph, or a sequence of graphs, which gives a list.
-        leave_one_out: whether a vertex is hidden in its own tree; False takes the paper's pseudo-likelihood.
+        leave_one_out: True, as if not said otherwise, hides a vertex in its own tree; False takes the paper's
+            pseudo-likelihood.
         vertices: numbers of some vertices of one graph; None asks for all.
         """
         return self._score_vertices(graphs, leave_one_out, vertices)
 
     def _score_vertices(self, graphs: Graphs, leave_one_out: bool, vertices: Vertices) -> Tensor | list[Tensor]:
+        self._tell_objective(leave_one_out)
         return self._ask(
             graphs,
             lambda batch, numbers: per_entry(totals(self.answering, batch, numbers, leave_one_out)),
@@ -296,19 +297,20 @@ class Questions:
         graphs: one graph, or a sequence of graphs.
         leave_one_out: as in `score_vertices`.
         """
+        self._tell_objective(leave_one_out)
         found = self._ask(graphs, lambda batch, numbers: totals(self.answering, batch, numbers, leave_one_out))
         if isinstance(found, Tensor):
             return per_entry(found.sum(0)).item()
         return torch.stack([per_entry(one.sum(0)) for one in found])
 
     @overload
-    def rank_vertices(self, graphs: SeveralGraphs, vertices: None = None) -> list[Tensor]: ...
+    def unusualness_of_vertices(self, graphs: SeveralGraphs, vertices: None = None) -> list[Tensor]: ...
     @overload
-    def rank_vertices(self, graphs: OneGraph, vertices: Vertices = None) -> Tensor: ...
-    def rank_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Tensor | list[Tensor]:
-        """[N] how unusual vertices are: the share of the training vertices (a sample) with a higher `score_vertices`.
+    def unusualness_of_vertices(self, graphs: OneGraph, vertices: Vertices = None) -> Tensor: ...
+    def unusualness_of_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Tensor | list[Tensor]:
+        """[N] the share of the training vertices (a sample) that have a higher `score_vertices`: that are more usual.
 
-        1 is stranger than all of them; about uniform on vertices like those of training.
+        1 is stranger than all of them; about uniform on vertices like those of training. Leave-one-out, as the scores.
 
         graphs: one graph, or a sequence of graphs, which gives a list.
         vertices: numbers of some vertices of one graph; None asks for all.
@@ -318,16 +320,32 @@ class Questions:
         return rank(found, among) if isinstance(found, Tensor) else [rank(one, among) for one in found]
 
     @overload
-    def rank_graphs(self, graphs: SeveralGraphs) -> Tensor: ...
+    def unusualness_of_graphs(self, graphs: SeveralGraphs) -> Tensor: ...
     @overload
-    def rank_graphs(self, graphs: OneGraph) -> float: ...
+    def unusualness_of_graphs(self, graphs: OneGraph) -> float: ...
+    def unusualness_of_graphs(self, graphs: Graphs) -> float | Tensor:
+        """The share of the training graphs (a sample) that have a higher `score_graphs`: that are more usual."""
+        shares = rank(torch.as_tensor(self.score_graphs(graphs)), self._kept_scores("graphs"))
+        return shares.item() if is_single_graph(graphs) else shares
+
+    @overload
+    def rank_vertices(self, graphs: SeveralGraphs, vertices: None = None) -> list[Tensor]: ...
+    @overload
+    def rank_vertices(self, graphs: OneGraph, vertices: Vertices = None) -> Tensor: ...
+    def rank_vertices(self, graphs: Graphs, vertices: Vertices = None) -> Tensor | list[Tensor]:
+        """The old name of `unusualness_of_vertices`, which goes away in the next minor version."""
+        _tell_new_name("rank_vertices", "unusualness_of_vertices")
+        unusualness: Any = self.unusualness_of_vertices
+        found: Tensor | list[Tensor] = unusualness(graphs, vertices)
+        return found
+
     def rank_graphs(self, graphs: Graphs) -> float | Tensor:
-        """How unusual graphs are: the share of the training graphs (a sample) with a higher `score_graphs`."""
-        ranks = rank(torch.as_tensor(self.score_graphs(graphs)), self._kept_scores("graphs"))
-        return ranks.item() if is_single_graph(graphs) else ranks
+        """The old name of `unusualness_of_graphs`, which goes away in the next minor version."""
+        _tell_new_name("rank_graphs", "unusualness_of_graphs")
+        return self.unusualness_of_graphs(graphs)
 
     def keep_scores(self, graphs: Graphs, most_vertices: int = 1_000, seed: int = 0) -> Self:
-        """Keep the scores of (a sample of) these graphs to rank others by; `fit` does it with the training graphs.
+        """Keep the scores of (a sample of) these graphs to compare others with; `fit` does it with the training graphs.
 
         graphs: one graph, or a sequence of graphs.
         most_vertices: at most this many vertices are scored, and whole graphs with at most this many in all.
@@ -344,7 +362,7 @@ class Questions:
         self._require_fitted()
         scores: dict[str, list[float]] = getattr(self, "training_scores_", None) or {}
         if not scores.get(of):
-            raise InputError(f"there are no scores of {of} to rank by; call keep_scores with typical graphs")
+            raise InputError(f"there are no scores of {of} to compare with; call keep_scores with typical graphs")
         return scores[of]
 
     # How a question is asked.
@@ -398,6 +416,10 @@ class Questions:
         except InputError as error:
             raise InputError(f"truth: {error}") from error
         return list(known.entries().split(sizes))
+
+
+def _tell_new_name(old: str, new: str) -> None:
+    warnings.warn(f"{old} is now called {new}", FutureWarning, stacklevel=3)
 
 
 def _rows(by_graph: list[Tensor], batch: Batch) -> Tensor:

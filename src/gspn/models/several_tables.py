@@ -15,7 +15,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from gspn.circuits.templates import gaps_are_evidence
 from gspn.errors import GSPNError
 from gspn.graphs import GraphDataset
 from gspn.models.expectation_maximisation import bootstrap_by_em
@@ -78,8 +77,6 @@ def _with_drawn_parameters(member: GSPN, learned_from: GraphDataset, spread: flo
 def _filled(stack: Stack, dataset: GraphDataset, generator: torch.Generator) -> Tensor:
     """[N, d] entries with missing ones drawn."""
     (member,) = stack.models
-    if gaps_are_evidence(member.hierarchy.families):  # sweeps would take what was drawn for observed
-        return torch.cat([one[0] for one in stack.sample_missing(dataset, 1, generator)])
     sweeps = SWEEPS if member.hierarchy.reach else 0  # alone, a vertex is drawn as it should be at once
     drawn = stack.pseudo_gibbs(dataset, 1, sweeps, "missing", generator=generator)
     return torch.cat([one[0] for one in drawn])

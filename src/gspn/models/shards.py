@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gspn.errors import CheckpointError, InputError, MissingExtraError
+from gspn.errors import CheckpointError, InputError, from_extra
 from gspn.files import replacing
 
 DESCRIPTION = "results.json"
@@ -140,8 +140,6 @@ def check_format(format: str) -> None:
 
 
 def _parquet() -> Any:
-    try:
+    with from_extra("tables", "Parquet needs pyarrow"):
         import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError("Parquet needs pyarrow, which is not installed: pip install 'gspn[tables]'") from error
     return pyarrow.parquet

@@ -20,9 +20,10 @@ from gspn.errors import InputError, NotFittedError
 from gspn.hierarchy import Hierarchy
 from gspn.hierarchy.stacked import Stacked, tells_types_apart
 from gspn.models import saving
-from gspn.models.arguments import chosen_atoms
 from gspn.models.changes import WhatIfQuestions
+from gspn.models.checks import chosen_atoms
 from gspn.models.gspn import GSPN
+from gspn.models.sketching import stack_html
 
 _ROUNDING = 1e-6
 """How far the sum of weights may be from 1."""
@@ -44,8 +45,8 @@ class Stack(WhatIfQuestions):
     observed; only conditioning within an answer (`Joint.condition`) updates them, by Bayes' rule. Questions about
     states (`embed`, `posteriors`) go to the `models`. A stack has no `fit`; its models do.
 
-    The models may differ in anything but the schema and the atoms: levels, states, contexts, guards, edge types. One
-    with a single edge type ignores the types of graphs.
+    The models may differ in anything but the schema, the atoms and what gaps mean: levels, states, contexts, guards,
+    edge types. One with a single edge type ignores the types of graphs.
 
     Parameters
     ----------
@@ -85,6 +86,9 @@ class Stack(WhatIfQuestions):
     def __repr__(self) -> str:
         return f"Stack({len(self.models)} models, weights {', '.join(f'{weight:.3g}' for weight in self.weights)})"
 
+    def _repr_html_(self) -> str:
+        return stack_html(self)
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -101,9 +105,9 @@ class Stack(WhatIfQuestions):
         for number, model in enumerate(self.models):
             _require_fitted(model, number)
 
-    def _tell_objective(self) -> None:
+    def _tell_objective(self, hidden: bool = True) -> None:
         for model in self.models:
-            model._tell_objective()
+            model._tell_objective(hidden)
 
 
 def _checked_models(models: Any) -> tuple[GSPN, ...]:
@@ -122,6 +126,11 @@ def _checked_models(models: Any) -> tuple[GSPN, ...]:
             raise InputError(
                 f"model {number} has the atoms {own}, model 0 has {first}: what is a mass in one would be a density in "
                 "the other, and these cannot be added"
+            )
+        if model.gaps != models[0].gaps:
+            raise InputError(
+                f"model {number} has gaps='{model.gaps}', model 0 has '{models[0].gaps}': the likelihood of one is "
+                "that of values, of the other that of values and gaps, and these cannot be added"
             )
     return tuple(models)
 

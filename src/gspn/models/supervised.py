@@ -17,8 +17,7 @@ from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset, OneGraph, SeveralGraphs, is_single_graph
 from gspn.hierarchy import Hierarchy, Readout, SupervisedHierarchy
 from gspn.hierarchy.label_readout import LabelNetwork, LabelReadout
-from gspn.models.arguments import check_supervised
-from gspn.models.compatibility import check_magnitudes
+from gspn.models.checks import check_magnitudes, check_supervised, role_of_labels
 from gspn.models.goals import Labels, Targets, check_reach, log_prob, predictions, probabilities, score_of
 from gspn.models.gspn import GSPN, Graphs, hierarchy_for
 from gspn.models.label_learning import LabelFit
@@ -44,7 +43,8 @@ class SupervisedGSPN(GSPN):
     num_graph_states:
         States C_g of the readout's sum unit.
     pooling:
-        "sum" or "mean" over the vertices of a graph.
+        "sum" or "mean" over the vertices of a graph, as in the paper; "standardised": logarithms of the sums, in units
+        of the training graphs, with weights of any sign.
     target_level:
         "graph", or "vertex" for one prediction per vertex.
     head:
@@ -54,14 +54,18 @@ class SupervisedGSPN(GSPN):
         The loss of a graph is −log P(targets | graph) plus this weight times the sum of its vertices' objective. Above
         0, graphs without labels take part in the training.
     labels:
-        The role of labels, for targets of vertices. "targets": they are only predicted. "evidence": known labels of
-        other vertices are evidence for a vertex's label, its own never is. They are the `y` of the graphs, NaN where
-        unknown; see `predict`.
+        The role of labels. "evidence", for targets of vertices: known labels of other vertices are evidence for a
+        vertex's label, its own never is. They are the `y` of the graphs, NaN where unknown; see `predict`. "targets":
+        they are only predicted, from states. None is "evidence" for targets of vertices and "targets" for those of
+        graphs; `num_graph_states`, `pooling` and `head` are for "targets" alone, and refused elsewhere.
     hidden:
-        With labels="evidence": units of the hidden layer that is tried beside plain regressions; 0 tries none.
+        Where labels are evidence: units of the hidden layer that is tried beside plain regressions; 0 tries none.
     class_weight:
-        With labels="evidence": None, or "balanced", which gives rare classes the same weight as common ones: for macro
-        F1 rather than for probabilities.
+        Where labels are evidence: None, or "balanced", which gives rare classes the same weight as common ones: for
+        macro F1 rather than for probabilities.
+    pretraining:
+        Epochs in which the vertices are learned first, without targets, from all training graphs: ten let the
+        rest begin from the unsupervised model.
     monitor:
         The criterion for the best epoch on validation data: "loss" (−log P(targets | graph)) or "score".
     """
@@ -73,7 +77,7 @@ class SupervisedGSPN(GSPN):
 
     def __init__(
         self,
-        schema: Schema,
+        schema: Schema | None,
         target: Target,
         num_layers: int = 5,
         num_states: int = 20,
@@ -107,9 +111,11 @@ class SupervisedGSPN(GSPN):
         start: str = "clusters",
         halve_every: float | None = None,
         atoms: Mapping[str, Sequence[float]] | None = None,
-        labels: str = "targets",
+        labels: str | None = None,
         hidden: int = 16,
         class_weight: str | None = None,
+        gaps: str = "ignorable",
+        pretraining: int = 0,
     ) -> None:
         self.target = target
         self.num_graph_states = num_graph_states
@@ -121,6 +127,7 @@ class SupervisedGSPN(GSPN):
         self.labels = labels
         self.hidden = hidden
         self.class_weight = class_weight
+        self.pretraining = pretraining
         GSPN.__init__(
             self,
             schema,
@@ -150,19 +157,24 @@ class SupervisedGSPN(GSPN):
             start,
             halve_every,
             atoms,
+            gaps,
         )
 
     def _make(self, arguments: Mapping[str, Any]) -> None:
         check_supervised(arguments)
         hierarchy, targets = hierarchy_for(arguments), target_schema(self.target)
         sums = hierarchy.template.num_sum_units
-        if self.labels == "evidence":
+        if self._are_evidence:
             readout = LabelReadout(self.schema, targets, sums * self.num_states, self.hidden)
             self.supervised = LabelNetwork(hierarchy, readout)
         else:
             levels = (self.num_layers, sums, self.num_states)
             circuit = Readout(targets, levels, self.num_graph_states, self.pooling, self.target_level, self.head)
             self.supervised = SupervisedHierarchy(hierarchy, circuit)
+
+    @property
+    def _are_evidence(self) -> bool:
+        return role_of_labels(self.labels, self.target_level) == "evidence"
 
     @property
     def network(self) -> nn.Module:
@@ -183,7 +195,7 @@ class SupervisedGSPN(GSPN):
     @property
     def goal(self) -> Targets | Labels:
         """What training learns: the targets, or labels from others' labels."""
-        if self.labels == "evidence":
+        if self._are_evidence:
             return Labels(self.supervised, self.target, self.class_weight)
         return Targets(self.supervised, self.target)
 
@@ -199,8 +211,9 @@ class SupervisedGSPN(GSPN):
 
         [G] for one target, [G, T] for several. Targets of vertices: [N] for one graph, a list for a sequence.
 
-        graphs: one graph, or a sequence. With labels="evidence" their `y` is used for all vertices except its own; NaN,
-            or no `y` at all, where labels are unknown. It must not contain labels that are to be predicted honestly.
+        graphs: one graph, or a sequence. Where labels are evidence, their `y` is used for all vertices except its own;
+            NaN, or no `y` at all, where labels are unknown. It must not contain labels that are to be predicted
+            honestly.
         """
         dataset, log_prior = self._read(graphs)
         return self._rows(graphs, dataset, decode_predictions(self.target, predictions(self.readout, log_prior)))

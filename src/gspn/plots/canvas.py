@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gspn.errors import MissingExtraError
+from gspn.errors import from_extra
 from gspn.plots.colours import GRID, INK, PAPER, QUIET
 
 if TYPE_CHECKING:
@@ -21,12 +21,8 @@ _A_ROW = 4
 
 def import_matplotlib() -> Any:
     """matplotlib, or an error that names the extra."""
-    try:
+    with from_extra("plots", "charts are drawn with matplotlib"):
         import matplotlib
-    except ImportError as error:
-        raise MissingExtraError(
-            "charts are drawn with matplotlib, which is not installed: pip install 'gspn[plots]'"
-        ) from error
     return matplotlib
 
 

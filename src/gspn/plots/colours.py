@@ -24,6 +24,13 @@ BLANK = "#ffffff"
 PALETTE = ("#0b6bb5", "#d4570a", "#0f8a63", "#a8528f", "#7a5c00", "#3c9fd4", "#5b6470")
 """Things that are compared, in this order: blue, vermilion, green, purple, olive, sky, grey."""
 
+IN_THE_DARK = {
+    INK: "#e6e9ee", QUIET: "#a3adb9", GRID: "#333a43", EDGE: "#8b95a1", PAPER: "#191d23",
+    "#0b6bb5": "#5aa9ec", "#d4570a": "#f08a48", "#0f8a63": "#41bf93", "#a8528f": "#d58cc0", "#7a5c00": "#cfae4f",
+    "#3c9fd4": "#8fd0f2",
+}  # fmt: skip
+"""What ink, paper and the palette become on a dark page. The scales for numbers stay: they bring their own ground."""
+
 # Low, neutral, high; both arms lose lightness alike, so that equal strength looks equally strong.
 DIVERGING = (
     "#0c3f77", "#2a6fb0", "#6aa3d5", "#b3d0ea", "#f3f3f1", "#f7cfa0", "#e99f4d", "#c26a14", "#7f3b04",

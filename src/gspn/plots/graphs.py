@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
-from gspn.errors import InputError, MissingExtraError
+from gspn.errors import InputError, from_extra
 from gspn.plots.drawings import Edge, Panel, Points, draw
 from gspn.plots.inputs import check_length, read_numbers
 from gspn.plots.scales import scale_for
@@ -104,12 +104,8 @@ def draw_graphs(
 def vertex_positions(graph: Data) -> Points:
     """[N, 2] a layout of the graph, the same every time: neighbours near each other, parts side by side."""
     _check(graph)
-    try:
+    with from_extra("plots", "graphs are laid out with networkx"):
         import networkx
-    except ImportError as error:
-        raise MissingExtraError(
-            "graphs are laid out with networkx, which is not installed: pip install 'gspn[plots]'"
-        ) from error
     whole = networkx.Graph()
     whole.add_nodes_from(range(graph.num_nodes))
     whole.add_edges_from((u, v) for u, v in graph.edge_index.T.tolist() if u != v)

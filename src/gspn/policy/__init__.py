@@ -7,8 +7,8 @@ they are weighed (`selection`). Experiments, which say everything, do not come h
 from gspn.policy.candidates import EFFORTS, Candidate, Effort
 from gspn.policy.held_out import HeldOutEntries, held_out_mask
 from gspn.policy.learning import edge_types_of, fit, fitting, hold_out, model_for, settings_for
-from gspn.policy.progress import choosing, how_far
 from gspn.policy.selection import Selection, Step, Tried, columns_alone, loss_of_columns, select
+from gspn.policy.telling import choosing, how_far
 
 __all__ = [
     "EFFORTS",

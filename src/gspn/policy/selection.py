@@ -21,7 +21,7 @@ from gspn.arguments import check_choice, check_integer
 from gspn.circuits.mixing_weights import weights_maximising
 from gspn.errors import GSPNError
 from gspn.graphs import GraphDataset
-from gspn.graphs.missing import with_missing
+from gspn.graphs.missing import withholding
 from gspn.graphs.region import sample_region
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
@@ -39,9 +39,8 @@ from gspn.policy.candidates import (
     with_weaker_priors,
     without_edges,
 )
-from gspn.policy.held_out import held_out_mask
+from gspn.policy.held_out import bin_widths, held_out_mask, log_scores
 from gspn.policy.learning import edge_types_of
-from gspn.policy.scoring import bin_widths, log_scores
 
 _log = logging.getLogger(__name__)
 
@@ -238,7 +237,7 @@ class Contest:
         self.folds, self.notice, self.whole = folds, notice, dataset if whole is None else whole
         self.ends = math.inf if seconds == math.inf else time.monotonic() + seconds
         self.num_edge_types = edge_types_of(self.whole)
-        self.training, self.truth = [with_missing(dataset, mask) for mask in folds], dataset.entries()
+        self.training, self.truth = [withholding(dataset, mask) for mask in folds], dataset.entries()
         self.widths = bin_widths(dataset.schema, self.truth)
         self.candidates: list[Candidate] = []
         self.models: list[list[GSPN]] = []

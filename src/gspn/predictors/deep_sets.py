@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ _SECONDS_BETWEEN = 1.0
 """Of training, between two writings of a checkpoint: epochs of a head may take milliseconds."""
 
 
+@dataclass(eq=False, repr=False)
 class DeepSets(BaseEstimator):
     """A network on sets of vertex embeddings: vertex layer, pooling, graph layer, output.
 
@@ -82,29 +84,18 @@ class DeepSets(BaseEstimator):
         Number of columns D of the embeddings.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        hidden: int = 32,
-        pooling: str = "sum",
-        epochs: int = 1000,
-        batch_size: int = 32,
-        lr: float = 0.001,
-        weight_decay: float = 0.0,
-        patience: int = 200,
-        monitor: str = "loss",
-        seed: int = 0,
-    ) -> None:
-        self.target = target
-        self.hidden = hidden
-        self.pooling = pooling
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.patience = patience
-        self.monitor = monitor
-        self.seed = seed
+    target: Target
+    hidden: int = 32
+    pooling: str = "sum"
+    epochs: int = 1000
+    batch_size: int = 32
+    lr: float = 0.001
+    weight_decay: float = 0.0
+    patience: int = 200
+    monitor: str = "loss"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
         self._check()
 
     def _check(self) -> None:

@@ -26,7 +26,7 @@ from gspn.predictors.embeddings import PackedEmbeddings, Space
 from gspn.predictors.heads import Head, HeadStack, Weights, stacks
 from gspn.predictors.outputs import Outputs
 from gspn.targets import all_binary
-from gspn.training import Checkpoint, Processes, Progress, Settings, train, train_by_epochs
+from gspn.training import Checkpoint, Processes, Progress, Settings, exhaust, train_by_epochs
 
 _COLUMNS_WORTH_A_THREAD = 64
 """Narrower products are not made faster by one more thread, and are slower where other processes want it."""
@@ -113,16 +113,18 @@ def train_alone(
         return lesson.examine(stack)[0]
 
     with _threads_for(stack.columns):
-        train(
-            head,
-            objective,
-            lesson.training,
-            examine,
-            settings,
-            Processes(),
-            progress,
-            checkpoint=checkpoint,
-            show_progress=show_progress,
+        exhaust(
+            train_by_epochs(
+                head,
+                objective,
+                lesson.training,
+                examine,
+                settings,
+                Processes(),
+                progress,
+                checkpoint=checkpoint,
+                show_progress=show_progress,
+            )
         )
 
 

@@ -1,6 +1,7 @@
 """What questions are put to: anything that can say how likely entries are, and give the roots of vertices' trees.
 
-A `Hierarchy` is one; several models that answer as one are another. Questions know nothing else of a model.
+A `Hierarchy` is one; several models that answer as one are another. Questions know nothing else of a model. How much is
+asked at once, where a question is about many graphs, depends on it too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ from torch import Tensor
 from gspn.attributes import Schema
 from gspn.circuits.given import Roots
 from gspn.graphs.batch import Batch
+
+_NUMBERS_AT_ONCE = 4_000_000
+"""Posterior entries of one chunk: 16 MB in float32, about what a processor's cache holds.
+
+Larger chunks are slower: their memory has to be fetched from the system, page by page, for every chunk anew.
+"""
 
 
 class Answering(Protocol):
@@ -57,3 +64,8 @@ class Answering(Protocol):
 
     def log_prob_missing(self, batch: Batch, truth: Tensor) -> Tensor:
         """[N] joint log-density of each vertex's own missing entries at `truth` [N, d]; 0 where none is missing."""
+
+
+def chunk_size(model: Answering) -> int:
+    """Vertices and edges of one chunk, for `GraphDataset.chunks`."""
+    return max(1, _NUMBERS_AT_ONCE // model.numbers_per_vertex)

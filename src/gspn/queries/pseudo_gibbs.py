@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gspn.graphs.batch import Batch
-from gspn.graphs.colouring import independent_groups
+from gspn.graphs.walks import independent_groups
 from gspn.queries.contract import Answering
 
 _NUMBERS_AT_ONCE = 40_000_000
@@ -28,7 +28,8 @@ def pseudo_gibbs(
 
     A chain starts from draws given only what is not redrawn, independent across vertices. A vertex's redrawn entries
     are drawn jointly given its other entries and the other vertices; two vertices at once only if neither is in the
-    other's tree, which is the same as one after the other, in the order of the groups.
+    other's tree, which is the same as one after the other, in the order of the groups. What is drawn are values: an
+    entry that is missing in the batch stays a gap, where that is evidence, and an observed one stays observed.
     """
     vertices = redrawn.any(1).nonzero().squeeze(1)
     groups = independent_groups(batch, vertices, model.reach)
@@ -38,6 +39,7 @@ def pseudo_gibbs(
     for first in range(0, n, at_once):
         number = min(at_once, n - first)
         many, mask = side_by_side(batch, number), redrawn.repeat(number, 1)
+        many = replace(many, missing=~many.observed)
         offset = torch.arange(number)[:, None] * batch.num_vertices
 
         def numbered(group: Tensor, offset: Tensor = offset) -> Tensor:
@@ -54,11 +56,10 @@ def pseudo_gibbs(
 def _redraw(
     model: Answering, batch: Batch, x: Tensor, vertices: Tensor, redrawn: Tensor, generator: torch.Generator | None
 ) -> Tensor:
-    """The entries x [N, d] with those of the vertices that are `redrawn` [N, d] drawn anew, all hidden meanwhile."""
+    """The entries x [N, d] with those of the vertices that are `redrawn` [N, d] drawn anew, all unknown meanwhile."""
     x, mask = x.clone(), redrawn[vertices]
-    hidden = torch.zeros_like(redrawn)
-    hidden[vertices] = mask
-    x[vertices] = model.roots_after(replace(batch, x=x, hidden=hidden), vertices).draw(mask, generator)
+    x[vertices] = x[vertices].masked_fill(mask, torch.nan)
+    x[vertices] = model.roots_after(replace(batch, x=x), vertices).draw(mask, generator)
     return x
 
 

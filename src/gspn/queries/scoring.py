@@ -1,4 +1,4 @@
-"""Scores that can be compared between vertices and graphs: log-likelihoods per observed entry, and where they rank.
+"""How likely vertices and graphs are: on a seeded sample, per observed entry, and where they rank.
 
 Everything leaves the vertex, or the entry, out of its own evidence; the pseudo-likelihood, in which a vertex sees its
 own value through its neighbours, makes strange vertices look usual.
@@ -15,17 +15,40 @@ from gspn.graphs.batch import Batch
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.walks import Neighbourhood
 from gspn.hierarchy.hierarchy import Hierarchy
-from gspn.queries.chunks import chunk_size
-from gspn.queries.contract import Answering
-from gspn.queries.likelihood import sampled_log_probs
+from gspn.queries.contract import Answering, chunk_size
 from gspn.random_streams import keyed_uniform
 
 _GRAPHS, _TRIED = -1, -2
 """Name the streams of random numbers that choose graphs to be scored (vertices have their own numbers from 0 on)."""
-
 _TRIES = 20
 _CHEAP_COPIES, _CHEAP_EDGES = 1_000_000, 10_000_000
 """Private copies of vertices, and edges of these, that may be evaluated without having been asked for: some seconds."""
+
+
+def leave_one_out_nll(model: Answering, dataset: GraphDataset, max_roots: int, seed: int) -> float:
+    """Mean −log P(x_v | all other vertices) over a fixed, seeded sample of at most `max_roots` vertices.
+
+    Only vertices with something observed are drawn. NaN where there are none.
+    """
+    return -sampled_log_probs(model, dataset, max_roots, seed)[0].double().mean().item()
+
+
+def sampled_log_probs(model: Answering, dataset: GraphDataset, max_roots: int, seed: int) -> tuple[Tensor, Tensor]:
+    """log P(x_v | all other vertices), and the number of v's observed entries, of a seeded sample of vertices."""
+    graph, vertex = dataset.vertex_keys()
+    draw = keyed_uniform(seed, graph, vertex).masked_fill(torch.isnan(dataset.entries()).all(1), torch.inf)
+    drawn = draw.argsort()[:max_roots]
+    drawn = drawn[draw[drawn] < 1]
+    is_root = torch.zeros(len(graph), dtype=torch.bool).index_fill(0, drawn, True)
+    with_roots = graph[drawn].unique()
+    rows = is_root[torch.isin(graph, with_roots)]
+    log_probs, observed, start = [torch.zeros(0, dtype=model.dtype)], [torch.zeros(0, dtype=torch.long)], 0
+    for batch in dataset[with_roots].chunks(chunk_size(model)) if len(with_roots) else ():
+        roots = rows[start : start + batch.num_vertices].nonzero().squeeze(1)
+        log_probs.append(model.log_prob_hidden(batch, roots))
+        observed.append(batch.observed.sum(1)[roots])
+        start += batch.num_vertices
+    return torch.cat(log_probs), torch.cat(observed)
 
 
 @torch.no_grad()
@@ -60,7 +83,7 @@ def totals(model: Answering, batch: Batch, vertices: Tensor, leave_one_out: bool
 
 def per_entry(sums: Tensor) -> Tensor:
     """Log-likelihood per observed entry from totals [..., 2]; NaN where nothing is observed."""
-    return sums[..., 0] / sums[..., 1]
+    return (sums[..., 0] / sums[..., 1]).masked_fill(sums[..., 1] == 0, torch.nan)
 
 
 def is_cheap(dataset: GraphDataset, longest_closed_walk: int, most_vertices: int, seed: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gspn import sketches
 from gspn.attributes import Binary, Categorical, Schema
 from gspn.circuits.evidence import Evidence
 from gspn.circuits.given import Roots
@@ -39,6 +40,9 @@ class WhatIf:
     """Values that follow from what was changed, by vertex and attribute; None for what became unknown"""
     problem: str | None = None
     """Why values became unknown instead of being derived"""
+    told: Tensor | None = None
+    """[N] log-probability of entries that became known, given all else after the change, minus that of entries that
+    became unknown, given all else before"""
 
     @property
     def change(self) -> Tensor:
@@ -56,10 +60,29 @@ class WhatIf:
         """[] the change of the graph's total, in nats."""
         return self.change.double().sum().to(self.before.dtype)
 
+    @property
+    def whole(self) -> Tensor:
+        """[] the change of all observed entries together, those included that one side alone knows.
+
+        Steps add up: that of two changes one after the other is the sum of theirs.
+        """
+        told = 0.0 if self.told is None else self.told.double().sum()
+        return (self.change.double().sum() + told).to(self.before.dtype)
+
+    def _repr_html_(self) -> str:
+        shown = min(int((self.change != 0).sum()), _MOST_ROWS)
+        most = self.change.abs().argsort(descending=True, stable=True)[:shown].tolist()
+        title = "change of each, in nats" if shown else "no vertex changes"
+        bars = sketches.changes([f"vertex {v}" for v in most], self.change[most].tolist(), title)
+        first, *_, last = str(self).splitlines()
+        return sketches.shown(first, bars, note=last if self.derived else "")
+
     def __repr__(self) -> str:
         change, relative = self.change, self.relative
         before, after = (side.double().sum().item() for side in (self.before, self.after))
         lines = [f"log-likelihood {before:.4f} → {after:.4f}, change {self.total.item():+.4f} nats"]
+        if self.told is not None and bool((self.told != 0).any()):
+            lines[0] += f" ({self.whole.item():+.4f} with entries that one side alone knows)"
         changed = int((change != 0).sum())
         shown = change.abs().argsort(descending=True, stable=True)[: min(changed, _MOST_ROWS)].tolist()
         if shown:
@@ -84,10 +107,15 @@ def what_if(
 
     `revalued` are the vertices whose entries differ, `rewired` those whose incoming edges do.
     """
+    unknown = after.x.isnan() & ~before.x.isnan()
+    if unknown.any():  # hypothetically: that is no gap in the data, which might be evidence
+        after = after.hiding(unknown)
     sides = (before.x, after.x), (after.x, before.x)
     scored = [_shown(side.masked_fill(other.isnan(), torch.nan)) for side, other in sides]
     everywhere = torch.arange(before.num_vertices)
-    old = _roots(model, before, everywhere, leave_one_out).having(scored[0]).log_value()
+    roots = _roots(model, before, everywhere, leave_one_out)
+    old = roots.having(scored[0]).log_value()
+    told = -(roots.having(_shown(before.x)).log_value() - old)
     # The reach of a change is the same in both versions: a path that ends in common edges starts at a rewired vertex.
     if model.reads_out_degree:
         changed = before.out_degree != after.out_degree
@@ -95,8 +123,13 @@ def what_if(
         rewired = torch.cat([rewired, *receivers])
     affected = _affected(after, revalued, rewired, model.reach)
     new = old.clone()
-    new[affected] = _roots(model, after, affected, leave_one_out).having(scored[1][affected]).log_value()
-    return WhatIf(old.to(model.dtype), new.to(model.dtype))
+    roots = _roots(model, after, affected, leave_one_out)
+    new[affected] = roots.having(scored[1][affected]).log_value()
+    # Elsewhere both sides are the same, and know the same.
+    own = torch.zeros_like(told)
+    own[affected] = told[affected] + roots.having(_shown(after.x[affected])).log_value() - new[affected]
+    own[~(before.x.isnan() != after.x.isnan()).any(1)] = 0.0
+    return WhatIf(old.to(model.dtype), new.to(model.dtype), told=own.to(model.dtype))
 
 
 def _affected(batch: Batch, revalued: Tensor, rewired: Tensor, reach: int) -> Tensor:

@@ -24,7 +24,7 @@ from gspn.graphs.stored import store_graph
 from gspn.kernels import Received
 from gspn.kernels.contract import Expectations
 from gspn.models.gspn import GSPN
-from gspn.models.loading import load
+from gspn.models.saving import load
 from gspn.testing import oracle
 from gspn.testing.running import Suite, environment, refusal
 from gspn.testing.small_graphs import SCHEMA, draw_graphs, permuted

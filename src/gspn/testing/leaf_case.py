@@ -20,6 +20,7 @@ from torch import Tensor
 from gspn.attributes import Attribute, Binary, Categorical
 from gspn.circuits import Context, Evidence, Leaves, leaves_for
 from gspn.circuits.leaves import Natural, at_level, with_atoms
+from gspn.circuits.leaves.gaps import with_gaps
 from gspn.testing import oracle
 
 Array: TypeAlias = NDArray[np.float64]
@@ -63,6 +64,8 @@ class LeafCase:
     atoms:
         By continuous attribute: values that have a mass of their own, which the family is given beside its density;
         none of them `around` the leaves' very centres, where the grid of integrals has a point.
+    gaps:
+        "informative" for the family with probabilities of gaps around it, parameters "gaps".
     """
 
     family: str
@@ -77,6 +80,7 @@ class LeafCase:
     tied_slopes: bool = True
     steps: int | None = None
     atoms: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    gaps: str = "ignorable"
 
     def parameters(self) -> dict[str, Tensor]:
         return {key: torch.as_tensor(value, dtype=torch.float64) for key, value in self.exported.items()}
@@ -107,13 +111,14 @@ class LeafCase:
                     context_width=self.context_width,
                     tied_slopes=self.tied_slopes,
                     atoms=self.atoms,
+                    gaps=self.gaps,
                 )
             elif self.context_width:
                 made = self.build(self.attributes, levels, leaves, context_width=self.context_width)
             else:
                 made = self.build(self.attributes, levels, leaves)
             if self.build is not None:
-                made = with_atoms(made, self.atoms)
+                made = with_gaps(with_atoms(made, self.atoms), self.gaps)
         return made.to(dtype)
 
     def leaves(self, dtype: torch.dtype = torch.float64) -> Leaves:

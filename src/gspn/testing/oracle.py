@@ -217,21 +217,21 @@ def log_likelihood(model: Model, graph: Graph, v: int) -> float:
 
 
 def leave_one_out(model: Model, graph: Graph, v: int) -> float:
-    """log P(observed entries of v | the rest of the graph)."""
+    """log P(observed entries of v, and where gaps are evidence which are missing | the rest of the graph)."""
     return root(model, graph, v, {(v, column) for column in range(len(model.kinds))}).log_likelihood
 
 
 def entry(model: Model, graph: Graph, v: int, column: int) -> float:
-    """log P(entry | v's other observed entries, the rest of the graph); 0 for a missing entry."""
+    """log P(entry | v's other entries, the rest of the graph); 0 for a missing entry, unless gaps are evidence."""
     result = root(model, graph, v, {(v, column)})
     return result.log_likelihood - result.log_visible
 
 
 def masked(model: Model, graph: Graph, hidden: Hidden) -> list[float]:
-    """For each vertex log P(its hidden entries | everything visible); 0 if it hides no observed entry."""
+    """For each vertex log P(its hidden entries, also gaps that are evidence | everything visible); 0 without any."""
     terms = []
-    for v, row in enumerate(graph.x):
-        if any(vertex == v and not math.isnan(row[column]) for vertex, column in hidden):
+    for v in range(len(graph.x)):
+        if any(vertex == v for vertex, _ in hidden):
             result = root(model, graph, v, hidden)
             terms.append(result.log_likelihood - result.log_visible)
         else:

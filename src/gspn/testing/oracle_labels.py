@@ -1,7 +1,7 @@
 """What the label of one vertex depends on where labels are evidence, written out vertex by vertex in plain Python.
 
-The tree of the vertex has two levels; its own label is left out of it wherever the vertex occurs. Nothing of the
-library belongs here but what the oracle knows of a model: what is expected of attributes, and posteriors.
+The tree of the vertex has two levels, beside walks of any length; its own label is left out wherever the vertex occurs.
+Nothing of the library belongs here but what the oracle knows of a model: expectations of attributes, and posteriors.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from gspn.testing.oracle_leaves import Array
 
 Label = tuple[str, int]
 """Kind of a target and the number of its categories, 1 for other kinds"""
+
+_WALK = 400
+"""Steps after which a walk has stopped: by then it goes on with a probability below 1e-18."""
 
 
 def blocks(
@@ -55,11 +58,27 @@ def blocks(
         "near": list(means[1]),
         "far": list(means[2]),
         "smooth": list(sum(present[1:], start=present[0]) / len(present)),
+        "symmetric": [],
+        "diffused": [],
         "states": [*states[v], *near(states), *far(states)],
         "near labels": [],
         "far labels": [],
+        "sums": [],
+        "reached": [],
     }
-    counts, shares = [], []
+    everyone = {u: _own(model, graph, u, hidden) for u in range(len(graph.x))}
+    ones = {u: np.append(one, 1.0) for u, one in everyone.items()}
+    for _ in range(2):
+        ones = {u: _symmetric(graph, ones, u) for u in ones}
+        found["symmetric"] += list(ones[v])
+    diffused = everyone
+    for _ in range(10):
+        diffused = {u: 0.15 * everyone[u] + 0.85 * _with_own(graph, diffused, u) for u in everyone}
+    found["diffused"] = list(diffused[v])
+    counts, shares, of_sums, of_two_hops = [], [], list[float](), list[float]()
+    walks = [_stops(graph, v, stopping) for stopping in (0.1, 0.3)]
+    roots = {u: math.sqrt(max(1, len(oracle.senders(graph, u)))) for u in everyone}
+    reached: list[list[list[float]]] = [[[], [], []] for _ in walks]
     for t, (kind, size) in enumerate(targets):
 
         def said(u: int, t: int = t, kind: str = kind, size: int = size) -> Array | None:
@@ -73,6 +92,7 @@ def blocks(
         received = [one for u in into if u != v and (one := said(u)) is not None]
         found["near labels"] += list(sum(received, start=np.zeros(size)) / (len(received) + 1.0))
         counts.append(math.log(1 + len(received)))
+        of_sums += list(sum(received, start=np.zeros(size)))
         total, known = np.zeros(size), 0.0
         for others in through:
             for w in others:
@@ -82,8 +102,47 @@ def blocks(
                     known += 1 / len(others) / len(through)
         found["far labels"] += list(total / (known + 0.1))
         shares.append(known)
+        of_two_hops += list(total * len(through))
+        for stops, (average, scaled, ends) in zip(walks, reached, strict=True):
+            at_known = {u: one for u in stops if (one := said(u)) is not None}
+            share = math.fsum(stops[u] for u in at_known)
+            average += list(sum((stops[u] * at_known[u] for u in at_known), start=np.zeros(size)) / (share + 0.02))
+            scaled += list(sum((stops[u] * roots[v] / roots[u] * at_known[u] for u in at_known), start=np.zeros(size)))
+            ends.append(math.log((share + 0.02) / 0.02))
     found["known"] = [*counts, *shares]
+    found["sums"] = [*of_sums, *of_two_hops]
+    found["reached"] = [number for parts in reached for part in parts for number in part]
     return found
+
+
+def _symmetric(graph: oracle.Graph, of: Mapping[int, Array], v: int) -> Array:
+    """Sum over the vertex and its senders, each divided by the roots of 1 + both numbers of senders."""
+
+    def root(u: int) -> float:
+        return math.sqrt(1 + len(oracle.senders(graph, u)))
+
+    received = [of[u] / root(u) / root(v) for u, _ in oracle.senders(graph, v)]
+    total: Array = sum(received, start=of[v] / root(v) ** 2)
+    return total
+
+
+def _with_own(graph: oracle.Graph, of: Mapping[int, Array], v: int) -> Array:
+    """Mean over the vertex and its senders."""
+    return _mean([of[v], *(of[u] for u, _ in oracle.senders(graph, v))], len(of[v]))
+
+
+def _stops(graph: oracle.Graph, v: int, stopping: float) -> dict[int, float]:
+    """Where walks from v against the edges stop, and how probably; v itself is left out."""
+    at, stops = {v: 1.0}, dict[int, float]()
+    for _ in range(_WALK):
+        onward = dict[int, float]()
+        for u, mass in at.items():
+            others = [w for w, _ in oracle.senders(graph, u) if w != u]
+            stops[u] = stops.get(u, 0.0) + mass * (stopping if others else 1.0)
+            for w in others:
+                onward[w] = onward.get(w, 0.0) + mass * (1 - stopping) / len(others)
+        at = onward
+    return {u: mass for u, mass in stops.items() if u != v}
 
 
 def _own(model: oracle.Model, graph: oracle.Graph, u: int, hidden: oracle.Hidden) -> Array:

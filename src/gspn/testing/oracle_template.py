@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gspn.testing import oracle_atoms, oracle_leaves
+from gspn.testing import oracle_atoms, oracle_gaps, oracle_leaves
 from gspn.testing.oracle_contexts import Regression
 from gspn.testing.oracle_leaves import Array, LeafExpectation, NodeContext, log, log_sum_exp
 
@@ -69,6 +69,9 @@ class Model:
     Level 0 has received nothing.
 
     A continuous scope with `atoms` has {"atoms"} [.., M, K], too: their masses, attribute after attribute.
+
+    Where gaps are evidence, a scope of one attribute has {"gaps"} [.., M], one of d attributes [.., M, d]: how likely
+    an entry is missing. The value of an entry does not depend on it, given the leaf.
 
     A scope in `densities` has leaves of another family, with parameters under any names. Where `contextual`, every
     vertex tells its receivers what it expects of its entries, and leaves may depend on what is received: continuous
@@ -224,8 +227,16 @@ def names_of(scope: Scope) -> tuple[str, ...]:
 
 
 def log_leaf(model: Model, level: int, scope: Scope, m: int, entries: dict[str, Entry], context: Context) -> float:
-    """Log density of what is known of a leaf's scope."""
-    leaf, (values, codes) = parameters(model, level, scope, m), known(scope, entries)
+    """Log density of what is known of a leaf's scope, and of which entries are missing where that is evidence."""
+    (values, codes), whole = known(scope, entries), parameters(model, level, scope, m)
+    of_codes, leaf = oracle_gaps.log_codes(whole, codes), oracle_gaps.without(whole)
+    return of_codes + log_known(model, scope, leaf, values, codes, context)
+
+
+def log_known(
+    model: Model, scope: Scope, leaf: dict[str, Any], values: list[float | None], codes: list[str], context: Context
+) -> float:
+    """Log density of the values that are known."""
     if "atoms" in leaf:
         of = oracle_atoms.masses(names_of(scope), leaf, model.atoms)
         rest, received = oracle_atoms.elsewhere(values, of), context if isinstance(context, NodeContext) else None
@@ -241,7 +252,7 @@ def told_by_leaf(
     model: Model, level: int, scope: Scope, m: int, entries: dict[str, Entry], context: Context
 ) -> LeafExpectation:
     """What a vertex tells of a scope if this leaf is its distribution."""
-    leaf, (values, codes) = parameters(model, level, scope, m), known(scope, entries)
+    leaf, (values, codes) = oracle_gaps.without(parameters(model, level, scope, m)), known(scope, entries)
     if scope in model.expectations:
         return LeafExpectation(model.expectations[scope](leaf, values, codes, plain(context)), None)
     if scope in model.densities and not {"std", "covariance"} & set(leaf):

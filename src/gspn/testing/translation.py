@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from gspn.attributes import Attribute, Schema
 from gspn.circuits.structure import Leaf, Sum, Unit
 from gspn.circuits.templates import NaiveBayes
-from gspn.models.arguments import chosen_atoms
+from gspn.models.checks import chosen_atoms
 from gspn.models.gspn import GSPN
 from gspn.testing import oracle
 

@@ -12,10 +12,10 @@ from gspn.training.loop import (
     Validate,
     exhaust,
     mean_loss,
-    train,
+    pause,
+    pausing,
     train_by_epochs,
 )
-from gspn.training.pauses import pause, pausing
 from gspn.training.processes import Processes, join_processes
 
 __all__ = [
@@ -31,6 +31,5 @@ __all__ = [
     "mean_loss",
     "pause",
     "pausing",
-    "train",
     "train_by_epochs",
 ]

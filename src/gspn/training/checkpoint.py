@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 from gspn.errors import CheckpointError
 from gspn.files import digest, misfits, read_tensors, remove_leftovers, replace_file, tensor_bytes
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class Checkpoint:
 
     def write(self, tensors: Mapping[str, Tensor], progress: dict[str, Any]) -> None:
         """Keep these tensors and this progress, in place of what was kept before."""
-        note = {"format": FORMAT, "identity": dict(self.identity), "progress": progress, "digest": digest(tensors)}
-        replace_file(self.path, tensor_bytes(tensors, note))
+        note = {"format": FORMAT, "identity": dict(self.identity), "progress": progress}
+        replace_file(self.path, tensor_bytes(tensors, note | {"digest": seal(tensors, note)}))
 
     def load(
         self, module: nn.Module, optimizer: torch.optim.Optimizer
@@ -75,8 +77,8 @@ class Checkpoint:
             return None
         tensors, note = read_tensors(self.path)
         self._check_note(note)
-        if note["digest"] != digest(tensors):
-            raise CheckpointError(f"{self.path} is damaged: its tensors are not those that were written")
+        if note["digest"] != seal(tensors, note):
+            raise CheckpointError(f"{self.path} is damaged: its content is not what was written")
         return tensors, note["progress"]
 
     def _check_note(self, note: Any) -> None:
@@ -110,6 +112,12 @@ class Checkpoint:
             wrong += misfits(parts["optimizer"], moments)
         if wrong:
             raise CheckpointError(f"{self.path} is damaged: it lacks, or has too many of, {', '.join(wrong)}")
+
+
+def seal(tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> str:
+    """A fingerprint of the tensors and of all that the note says beside it: a changed history is damage, too."""
+    said = json.dumps({name: value for name, value in note.items() if name != "digest"})
+    return hashlib.sha256(digest(tensors).encode() + said.encode()).hexdigest()
 
 
 def _brief(value: Any) -> str:

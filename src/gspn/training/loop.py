@@ -2,8 +2,11 @@
 
 What is random in an epoch depends on the seed and the epoch's number alone, so a run that continues from a checkpoint
 does exactly what it would have done without the interruption. The loop is a generator: whoever has something else to
-do between epochs takes them one by one (`train_by_epochs`), everybody else all at once (`train`). What is trained, and
-what is held out to judge it, is decided elsewhere.
+do between epochs takes them one by one, everybody else all at once (`exhaust`). What is trained, and what is held out
+to judge it, is decided elsewhere.
+
+After every step something else may be done in the same thread (`pausing`): a server that computes in one thread
+answers questions in these pauses, and ends what nobody waits for any more, by an exception.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -28,7 +32,6 @@ from gspn.graphs.masks import FIXED
 from gspn.hierarchy.objectives import Objective
 from gspn.random_streams import keyed_generator
 from gspn.training.checkpoint import Checkpoint
-from gspn.training.pauses import pause
 from gspn.training.processes import Processes
 
 _log = logging.getLogger(__name__)
@@ -111,6 +114,12 @@ class Progress:
                 raise CheckpointError(f"{path} is damaged: its {name} is {kept[name]!r}")
         if len(kept["history"]) != kept["epoch"] or not 0 <= kept["best_epoch"] <= max(kept["epoch"] - 1, 0):
             raise CheckpointError(f"{path} is damaged: its epochs do not fit its history")
+        for number, record in enumerate(kept["history"]):
+            numbers = record.values() if isinstance(record, dict) else ["no record"]
+            if not all(type(one) in (int, float) for one in numbers) or not {"epoch", "train", "seconds"} <= {*record}:
+                raise CheckpointError(f"{path} is damaged: epoch {number} of its history is {record!r}")
+            if record["epoch"] != number or {*record} != {*kept["history"][0]}:
+                raise CheckpointError(f"{path} is damaged: its history has {record!r} in place of epoch {number}")
         vars(self).update(kept)
 
 
@@ -123,35 +132,6 @@ _KEPT: dict[str, Any] = {
     "results": dict | None,
 }
 """What a kept Progress consists of."""
-
-
-def train(
-    module: nn.Module,
-    objective: Learn,
-    training: Examples,
-    validate: Validate | None,
-    settings: Settings,
-    processes: Processes,
-    progress: Progress,
-    *,
-    checkpoint: Checkpoint | None = None,
-    show_progress: bool = True,
-    at_end: Callable[[], dict[str, float]] = dict,
-) -> None:
-    """All epochs of `train_by_epochs`, one after the other."""
-    epochs = train_by_epochs(
-        module,
-        objective,
-        training,
-        validate,
-        settings,
-        processes,
-        progress,
-        checkpoint=checkpoint,
-        show_progress=show_progress,
-        at_end=at_end,
-    )
-    exhaust(epochs)
 
 
 def exhaust(epochs: Epochs) -> None:
@@ -174,6 +154,7 @@ def train_by_epochs(
     show_progress: bool = True,
     at_end: Callable[[], dict[str, float]] = dict,
     seconds: float = math.inf,
+    is_enough: Callable[[dict[str, Any]], bool] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> Epochs:
     """Train until `epochs`, or until validation has not improved for `patience` of them; then keep the best weights.
@@ -183,8 +164,8 @@ def train_by_epochs(
     `validate` is asked after every epoch, where there is something to validate on. `progress` is brought up to date
     after every epoch, so that it is right also when training ends by an exception. `at_end` is called once, with the
     final weights, unless the generator is closed before; what it gives stands in `progress.results`. After so many
-    `seconds` the epoch that is under way is the last one of this call. Without an `optimizer`, Adam moves all
-    parameters by the settings.
+    `seconds` the epoch that is under way is the last one of this call, and so is one whose record `is_enough`. Without
+    an `optimizer`, Adam moves all parameters by the settings.
     """
     start = time.monotonic()
     run = _Run(
@@ -212,6 +193,9 @@ def train_by_epochs(
                 save()
                 saved = time.monotonic()
             yield record
+            if is_enough is not None and processes.any(is_enough(record)):
+                _log.info("a callback has ended the training after %d epochs", progress.epoch)
+                break
             if math.isfinite(seconds) and processes.any(time.monotonic() - start >= seconds):
                 _log.info("the time is up after %d of %d epochs", progress.epoch, settings.epochs)
                 break
@@ -386,3 +370,25 @@ class _Bar:
 
     def close(self) -> None:
         self._bar.close()
+
+
+Pause = Callable[[], None]
+
+_asked: ContextVar[Pause | None] = ContextVar("gspn_pause", default=None)
+
+
+@contextmanager
+def pausing(call: Pause) -> Iterator[None]:
+    """Whatever learns in this thread meanwhile calls `call` after every step."""
+    token = _asked.set(call)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+def pause() -> None:
+    """Let others have a turn, if there are any."""
+    call = _asked.get()
+    if call is not None:
+        call()

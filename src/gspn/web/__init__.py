@@ -1,8 +1,7 @@
 """The what-if page: a small server on this machine, and the page that it shows.
 
-`serve` is the way in, `notebook` that of notebooks. The app is in `app`, what may ask and how much in `guard` and
-`limits`, graphs in `subjects` and `shelf`, the numbers in `answers`; the page itself, plain HTML, CSS and ES modules,
-in `static`.
+`serve` is the way in. The app is in `app`, what may ask and how much in `guard` and `limits`, graphs in `subjects` and
+`shelf`, the numbers in `answers`; the page itself, plain HTML, CSS and ES modules, in `static`.
 """
 
 from __future__ import annotations

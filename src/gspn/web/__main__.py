@@ -10,7 +10,7 @@ from gspn.errors import GSPNError
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gspn.web", description="Show the what-if page in a browser.")
-    parser.add_argument("model", nargs="?", help="folder of a saved model (default: one of the built-in molecules)")
+    parser.add_argument("model", nargs="?", help="folder of a saved model (default: the page's own)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, help="port to listen on (default: 8000, or a free one)")
     parser.add_argument("--no-browser", action="store_true", help="only say where the page is")

@@ -11,21 +11,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.attributes import Attribute, Binary, Categorical, Count
+from gspn.circuits.distributions import CategoricalDistribution
 from gspn.convert import valences
 from gspn.errors import InputError
 from gspn.graphs import pack
 from gspn.graphs.edits import edit
+from gspn.plots.structures import layer_of
 from gspn.queries.scoring import is_cheap
 from gspn.web.inputs import AddEdge, Edit, RemoveEdge, SetEntry
 from gspn.web.subjects import Subject
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_COUNTS = 20
+UNIT = 56.0
+"""Pixels of a bond in the page's drawings (`drawing.js`)."""
+_SMALLEST = 1e-300
 
 
 @dataclass
@@ -99,11 +106,13 @@ def compare(subject: Subject, listed: Sequence[Edit], leave_one_out: bool) -> di
         _refuse_long(subject, edited, len(edited.x))
     found = model.what_if(subject.graph, **edits.arguments(subject), leave_one_out=leave_one_out)
     edited = edits.following(found.derived).applied(subject)
-    wrong = {} if subject.molecule is None else valences.problems(edits.molecule(subject))
+    molecules = None if subject.molecule is None else (subject.molecule, edits.molecule(subject))
+    wrong = {} if molecules is None else valences.problems(molecules[1])
     return {
         "names": list(subject.names),
         "places": [[round(float(one), 4) for one in place] for place in subject.places],
         "is_molecule": subject.molecule is not None,
+        "structures": [] if molecules is None else [_structure(one, subject.places) for one in molecules],
         "attributes": [describe(attribute) for attribute in schema],
         "edge_types": list(subject.edge_types) if "edge_type" in subject.graph else [],
         "edges": _edges(subject.graph),
@@ -119,6 +128,14 @@ def compare(subject: Subject, listed: Sequence[Edit], leave_one_out: bool) -> di
         "total": _finite(found.total.item()),
         "problems": [{"vertex": vertex, "reason": reason} for vertex, reason in sorted(wrong.items())],
     }
+
+
+def _structure(molecule: Any, places: NDArray[np.float64]) -> str | None:
+    """A molecule as chemists draw it, to lie over the page's discs; None where RDKit cannot."""
+    try:
+        return layer_of(molecule, places, UNIT)
+    except (ValueError, RuntimeError):
+        return None
 
 
 def replacements(
@@ -147,7 +164,14 @@ def replacements(
         {"value": value, "change": _finite(change), "current": value == current, "reason": reason}
         for value, change, reason in zip(values, changes[:-1], reasons, strict=True)
     ]
-    rows.sort(key=lambda row: -math.inf if row["change"] is None else row["change"], reverse=True)
+    by = "change"
+    if current is None and isinstance(given, CategoricalDistribution):
+        # Not known, no value replaces another: what is asked is how probable each is here.
+        by, chances = "probability", dict(zip(given.categories, given.probs[0].tolist(), strict=True))
+        for row in rows:
+            row[by] = chances[row["value"]]
+            row["change"] = _finite((row["change"] or 0.0) + math.log(max(row[by], _SMALLEST)))
+    rows.sort(key=lambda row: -math.inf if row[by] is None else row[by], reverse=True)
     return {
         "vertex": vertex,
         "attribute": attribute,

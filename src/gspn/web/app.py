@@ -24,6 +24,7 @@ except ImportError as error:
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.web import answers
+from gspn.web.columns import TableColumns
 from gspn.web.examples import EXAMPLES
 from gspn.web.guard import Guard
 from gspn.web.inputs import EntryQuestion, Question
@@ -40,30 +41,35 @@ def create_app(
     model: GSPN | Stack | None = None,
     limits: Limits | None = None,
     *,
+    columns: TableColumns | None = None,
+    greeting: tuple[bytes, bytes | None] | None = None,
     allowed_names: Collection[str] = (),
-    framed_by: str = "'none'",
 ) -> FastAPI:
-    """The what-if page for a fitted model, or for one of the built-in molecules that is learned when the app starts.
+    """The what-if page for a fitted model, or for the page's own one of drug-like molecules.
 
+    columns: what the columns of uploaded tables mean; None takes the usual names.
+    greeting: nodes and edges, as CSV, that the page shows first.
     allowed_names: names of this machine that may stand in a request's Host header besides localhost and numbers.
-    framed_by: pages that may show this one in a frame, as a content security policy says it.
     """
     limits = limits or Limits()
     if isinstance(model, GSPN) and not model.__sklearn_is_fitted__():
         raise InputError("the model is not fitted, so there is nothing to ask it")
     worker = Worker(limits)
-    shelf = Shelf(model, limits, worker)
+    columns = columns or TableColumns()
+    shelf = Shelf(model, limits, worker, columns)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         shelf.start()
+        if greeting is not None:
+            await shelf.greet(*greeting)
         yield
         shelf.stop()
         worker.stop()
 
     # No pages about the interface: theirs would load scripts from other hosts.
     app = FastAPI(title="gspn", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.add_middleware(Guard, limits=limits, names=allowed_names, framed_by=framed_by)
+    app.add_middleware(Guard, limits=limits, names=allowed_names)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     _add_errors(app)
 
@@ -74,8 +80,15 @@ def create_app(
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
         known = shelf.learning.model
-        shown = None if known is None else _describe(known)
-        return {"model": shown, **shelf.learning.report(), "limits": asdict(limits), "examples": EXAMPLES}
+        shown = None if known is None else {**_describe(known), "learned_from": shelf.learning.source}
+        return {
+            "model": shown,
+            **shelf.learning.report(),
+            "limits": asdict(limits),
+            "examples": EXAMPLES,
+            "columns": asdict(columns),
+            "greeting": shelf.greeting,
+        }
 
     @app.post("/api/what-if")
     async def what_if(question: Question) -> dict[str, Any]:

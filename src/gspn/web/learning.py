@@ -1,4 +1,4 @@
-"""Where the page's models come from: the one of the built-in molecules, kept in the cache, and small ones for uploads.
+"""Where the page's models come from: one of drug-like molecules, which comes with the package; small ones for uploads.
 
 Whatever learns pauses after every step, so that questions are answered in between (`worker`), and the page can say how
 far it is. Which models answer for an upload is chosen by `gspn.policy`, as it is for the same tables everywhere else.
@@ -6,30 +6,21 @@ far it is. Which models answer for an upload is chosen by `gspn.policy`, as it i
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gspn import __version__, policy
-from gspn.convert.atoms import BOND_TYPES
-from gspn.convert.molecules import from_smiles
-from gspn.datasets.builtin import builtin_molecules
-from gspn.datasets.raw_files import Folders
-from gspn.errors import GSPNError
+from gspn import policy
+from gspn.convert.atoms import import_rdkit
 from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
-from gspn.models.loading import load
+from gspn.models.saving import load
 from gspn.models.stack import Stack
 from gspn.policy.ahead import Stopwatch
 from gspn.policy.telling import in_words, is_in_vain, judged, why
 from gspn.queries.scoring import is_cheap
 from gspn.web.limits import Limits
-
-_log = logging.getLogger(__name__)
 
 ATOM_FEATURES = ("element", "formal_charge", "aromatic", "degree")
 """What the page's own model knows of an atom.
@@ -38,9 +29,8 @@ Nothing that follows from the element (hydrogens, hybridisation, partial charge)
 they were, and the model would rightly find that they do not fit any more. The degree follows edits of bonds.
 """
 
-MOLECULES: dict[str, Any] = {"num_layers": 4, "num_states": 16, "lr": 0.05, "batch_size": 64, "epochs": 16}
-"""Some ten seconds on one core"""
-
+DEFAULT = Path(__file__).parent / "default"
+"""The page's own model"""
 
 EFFORT: policy.Effort = "quick"
 """How much is tried for an upload: somebody waits for it"""
@@ -55,6 +45,8 @@ class Learning:
     error: str | None = None
     doing: str = ""
     """In plain words, while it learns"""
+    source: str = ""
+    """What it has learned from, in words, where that is known"""
     chosen: dict[str, Any] | None = None
     """What was chosen from what, and why, where there was a choice"""
     can_leave_out: bool = True
@@ -92,20 +84,12 @@ class Learning:
             self.doing = f"Trying model {step.number + 1} of about {step.candidates}: {words}"
 
 
-def learn_molecules(learning: Learning) -> None:
-    """The model of the built-in molecules, from the cache if it has been there before."""
-    folder = _kept_at()
-    model = _load(folder)
-    if model is None:
-        graphs = from_smiles(builtin_molecules(), features=ATOM_FEATURES, processes=1, progress=False)
-        model = GSPN(graphs.schema, num_edge_types=len(BOND_TYPES), objective="masked", **MOLECULES)
-        for record in model.fitting(graphs, progress=False):
-            learning.share = (record["epoch"] + 1) / model.epochs
-        try:
-            model.save(folder)
-        except (OSError, GSPNError) as error:
-            _log.warning("the model cannot be kept in %s (%s); it is learned anew next time", folder, error)
-    learning.model = model
+def load_default(learning: Learning) -> None:
+    """The page's own model of molecules, which comes with the package; `make_default` has made it."""
+    import_rdkit()
+    model = load(DEFAULT)
+    assert isinstance(model, GSPN)
+    learning.model, learning.source = model, "20,000 drug-like molecules of MUV"
 
 
 def learn_tables(learning: Learning, graphs: GraphDataset, limits: Limits) -> None:
@@ -134,20 +118,3 @@ def _chosen(selection: policy.Selection, of_columns: float) -> dict[str, Any]:
             for one in known
         ],
     }
-
-
-def _kept_at() -> Path:
-    identity = json.dumps([__version__, ATOM_FEATURES, MOLECULES], sort_keys=True)
-    key = hashlib.sha256(identity.encode()).hexdigest()[:16]
-    return Folders.choose(None, None).cache / "models" / f"what-if-{key}"
-
-
-def _load(folder: Path) -> GSPN | None:
-    if not folder.exists():
-        return None
-    try:
-        model = load(folder)
-    except GSPNError as error:
-        _log.warning("the model in %s cannot be used (%s); learning it anew", folder, error)
-        return None
-    return model if isinstance(model, GSPN) else None

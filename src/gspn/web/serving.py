@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gspn.errors import InputError, MissingExtraError
+from gspn.errors import InputError, from_extra
 from gspn.models.gspn import GSPN
-from gspn.models.loading import load
+from gspn.models.saving import load
 from gspn.models.stack import Stack
 from gspn.web.app import create_app
+from gspn.web.columns import TableColumns
 from gspn.web.limits import Limits
 
 if TYPE_CHECKING:
@@ -36,16 +37,18 @@ def serve(
     port: int | None = None,
     open_browser: bool = True,
     limits: Limits | None = None,
+    tables: tuple[Path, Path | None] | None = None,
     allowed_names: Collection[str] = (),
     announce: Callable[[str], Any] = print,
 ) -> None:
     """Show the what-if page until it is interrupted.
 
-    model: a fitted model or the folder of a saved one. None takes a model of the built-in molecules, which is learned
-        in some seconds the first time and kept in the cache folder (GSPN_CACHE).
+    model: a fitted model or the folder of a saved one. None takes the page's own, which has learned from 20,000
+        drug-like molecules.
     host: the address to listen on. Anything but loopback lets everyone in the network ask, and is warned about.
     port: None takes 8000, or any free one if that is taken; 0 any free one.
     limits: how much may be asked; see `Limits`.
+    tables: nodes and edges, CSV files that the page shows first.
     allowed_names: names of this machine that browsers may call it by, besides localhost and numbers.
     announce: is told the address once the server listens.
     """
@@ -60,7 +63,15 @@ def serve(
         )
     # Graphs of the page are small: a second thread would cost more than it gives.
     torch.set_num_threads(1)
-    server = server_of(create_app(loaded, limits, allowed_names=[*allowed_names, host]))
+    server = server_of(
+        create_app(
+            loaded,
+            limits,
+            columns=columns_of(model),
+            greeting=None if tables is None else (tables[0].read_bytes(), _bytes(tables[1])),
+            allowed_names=[*allowed_names, host],
+        )
+    )
     with listening(host, port) as listener:
         shown = host if _is_loopback(host) else socket.gethostname()
         address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}/"
@@ -79,12 +90,19 @@ def model_of(model: GSPN | Stack | str | os.PathLike[str] | None) -> GSPN | Stac
     return loaded
 
 
+def _bytes(path: Path | None) -> bytes | None:
+    return None if path is None else path.read_bytes()
+
+
+def columns_of(model: object) -> TableColumns | None:
+    """What the columns of a saved model's tables meant, if it is given by its folder."""
+    return TableColumns.beside(Path(model)) if isinstance(model, str | os.PathLike) else None
+
+
 def server_of(app: FastAPI) -> Server:
     """A server for the app, not yet running."""
-    try:
+    with from_extra("web", "the page needs uvicorn"):
         import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("the page needs uvicorn, which is not installed: pip install 'gspn[web]'") from error
     return uvicorn.Server(
         uvicorn.Config(
             app, log_level="warning", server_header=False, ws="none", limit_concurrency=100, timeout_keep_alive=5

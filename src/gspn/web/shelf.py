@@ -15,8 +15,9 @@ from starlette.exceptions import HTTPException
 from gspn.errors import GSPNError, InputError
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
+from gspn.web.columns import TableColumns
 from gspn.web.inputs import Question
-from gspn.web.learning import Learning, learn_molecules, learn_tables
+from gspn.web.learning import Learning, learn_tables, load_default
 from gspn.web.limits import Limits
 from gspn.web.subjects import Subject, Upload, from_text, read_tables
 from gspn.web.worker import AbandonedError, Worker
@@ -39,17 +40,19 @@ class _Shelved:
 class Shelf:
     """Graphs by what the page calls them. Subjects are made, and models asked, in the worker's thread alone."""
 
-    def __init__(self, model: GSPN | Stack | None, limits: Limits, worker: Worker) -> None:
-        self._limits, self._worker = limits, worker
+    def __init__(self, model: GSPN | Stack | None, limits: Limits, worker: Worker, columns: TableColumns) -> None:
+        self._limits, self._worker, self._columns = limits, worker, columns
+        self.greeting: str | None = None
+        """The upload that the page shows first"""
         self.learning = Learning(model, share=0.0 if model is None else 1.0)
         self._subjects: OrderedDict[tuple[str, str, int], Subject] = OrderedDict()
         self._uploads: OrderedDict[str, _Shelved] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Learn the built-in molecules, if no model was given."""
+        """Load the page's own model, if none was given."""
         if self.learning.model is None:
-            self._go(self.learning, lambda: learn_molecules(self.learning))
+            self._go(self.learning, lambda: load_default(self.learning))
 
     def stop(self) -> None:
         for task in self._tasks:
@@ -78,7 +81,7 @@ class Shelf:
         model = None if self.learning.error else _ready(self.learning)
         name = hashlib.sha256(len(nodes).to_bytes(8, "big") + nodes + (edges or b"")).hexdigest()[:16]
         if name not in self._uploads or self._uploads[name].learning.error:
-            upload, fits = await self._worker.ask(read_tables, nodes, edges, model, self._limits)
+            upload, fits = await self._worker.ask(read_tables, nodes, edges, model, self._limits, self._columns)
             if name in self._uploads and not self._uploads[name].learning.error:
                 return self.report(name)  # the same tables have come twice at once
             learning = self.learning if fits else Learning()
@@ -88,6 +91,10 @@ class Shelf:
             while len(self._uploads) > self._limits.uploads:
                 self._forget(next(iter(self._uploads)))
         return self.report(name)
+
+    async def greet(self, nodes: bytes, edges: bytes | None) -> None:
+        """Show these tables first."""
+        self.greeting = (await self.add(nodes, edges))["upload"]
 
     def _forget(self, name: str) -> None:
         forgotten = self._uploads.pop(name)

@@ -29,11 +29,9 @@ from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
 from gspn.queries.scoring import is_cheap
+from gspn.web.columns import TableColumns
 from gspn.web.layout import spread
 from gspn.web.limits import Limits
-
-EDGE_TYPE, GRAPH = "type", "graph"
-"""Columns of uploaded tables that are used where they exist; id, source and target have to be there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +125,9 @@ class Upload:
         return Subject(model, graph, tuple(ids), spread(len(graph.x), graph.edge_index.numpy()), self.edge_types)
 
 
-def read_tables(nodes: bytes, edges: bytes | None, model: GSPN | Stack | None, limits: Limits) -> tuple[Upload, bool]:
+def read_tables(
+    nodes: bytes, edges: bytes | None, model: GSPN | Stack | None, limits: Limits, columns: TableColumns
+) -> tuple[Upload, bool]:
     """Uploaded CSV tables as graphs, and whether the model's schema fits them (else they have one of their own)."""
     with tempfile.TemporaryDirectory(prefix="gspn-web-") as folder:
         tables: list[Path | None] = [None, None]
@@ -136,32 +136,40 @@ def read_tables(nodes: bytes, edges: bytes | None, model: GSPN | Stack | None, l
                 tables[number] = Path(folder, f"{name}.csv")
                 Path(folder, f"{name}.csv").write_bytes(content)
         try:
-            return _read_files(nodes, edges, tables, model, limits)
+            return _read_files(nodes, edges, tables, model, limits, columns)
         except InputError as error:
             raise InputError(str(error).replace(f"{folder}/", "").replace(folder, "")) from None
 
 
 def _read_files(
-    nodes: bytes, edges: bytes | None, tables: Sequence[Path | None], model: GSPN | Stack | None, limits: Limits
+    nodes: bytes,
+    edges: bytes | None,
+    tables: Sequence[Path | None],
+    model: GSPN | Stack | None,
+    limits: Limits,
+    columns: TableColumns,
 ) -> tuple[Upload, bool]:
     for name, content, most in (("nodes", nodes, limits.vertices), ("edges", edges or b"", limits.edges)):
         _refuse(f"rows of {name}", content.count(b"\n"), most + 2)  # before anything is parsed
     header, edge_header = (_header(content) for content in (nodes, edges or b""))
-    if "id" not in header:
-        raise InputError(f"nodes.csv needs a column called id; its header is {', '.join(header)[:200]!r}")
-    lacking = [name for name in ("source", "target") if edges is not None and name not in edge_header]
+    if columns.id is not None and columns.id not in header:
+        raise InputError(f"nodes.csv needs a column called {columns.id}; its header is {', '.join(header)[:200]!r}")
+    lacking = [name for name in (columns.source, columns.target) if edges is not None and name not in edge_header]
     if lacking:
         raise InputError(
             f"edges.csv needs a column called {lacking[0]}; its header is {', '.join(edge_header)[:200]!r}"
         )
     _refuse("columns", max(len(header), len(edge_header)), limits.columns + 2)
-    used = ("source", "target", EDGE_TYPE, GRAPH)
+    used = (columns.source, columns.target, columns.edge_type, columns.graph)
     options: dict[str, Any] = {
-        "graph": GRAPH if GRAPH in header else None,
-        "edge_type": EDGE_TYPE if EDGE_TYPE in edge_header else None,
+        "id": columns.id,
+        "source": columns.source,
+        "target": columns.target,
+        "graph": columns.graph if columns.graph in header else None,
+        "edge_type": columns.edge_type if columns.edge_type in edge_header else None,
         "ignore": [name for name in edge_header if name not in used and name not in header],
     }
-    dataset, fits = _read_by(model, tables, options)
+    dataset, fits = _read_by(model, tables, options, header)
     _refuse("vertices", len(dataset.entries()), limits.vertices)
     _refuse("edges", int(dataset.num_edges_per_graph().sum()), limits.edges)
     for attribute in dataset.schema:
@@ -179,13 +187,17 @@ def _read_files(
 
 
 def _read_by(
-    model: GSPN | Stack | None, tables: Sequence[Path | None], options: dict[str, Any]
+    model: GSPN | Stack | None, tables: Sequence[Path | None], options: dict[str, Any], header: Sequence[str]
 ) -> tuple[GraphDataset, bool]:
     """By the model's schema if that fits the tables, or else by one of their own."""
     nodes, edges = tables
     if model is not None:
         with contextlib.suppress(InputError):
-            dataset = from_tables(nodes, edges, model.schema, **options)
+            known = (*model.schema.names, options["id"], options["graph"])
+            # What the model knows nothing of; a table with other columns alone has none of the model's, and is refused.
+            more = [name for name in header if name not in known] if {*model.schema.names} <= {*header} else []
+            own = {**options, "ignore": [*options["ignore"], *more]}
+            dataset = from_tables(nodes, edges, model.schema, **own)
             for one in members(model):
                 one.collate(dataset)  # complains of edge types and of values beyond all measure
             return dataset, True

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from small_leaves import LEAVES, LEVELS, Case, generator, numbers, over_cases, over_dtypes, over_families, values
+from seeded import generator
+from small_leaves import LEAVES, LEVELS, Case, numbers, over_cases, over_dtypes, over_families, values
 
 from gspn.circuits.leaves.contract import at_level, with_level
 

@@ -1,4 +1,4 @@
-"""Log-densities of all leaf families are scipy's, sum to one, and stay numbers at the edge of float32."""
+"""Log-densities of all leaf families are scipy's, and stay numbers at the edge of float32."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import scipy.special
 import scipy.stats
 import torch
 from numpy.typing import NDArray
+from seeded import generator
 from small_leaves import (
     CASES,
     DTYPES,
@@ -17,18 +18,13 @@ from small_leaves import (
     LEVELS,
     Case,
     by_scipy,
-    every_leaf,
-    generator,
     log_densities,
     over_cases,
     over_dtypes,
     over_families,
-    support,
     univariate,
     values,
 )
-from torch import Tensor, nn
-from torch.func import functional_call
 
 from gspn.attributes import Continuous, Count
 from gspn.circuits.leaves import GaussianLeaves, UnivariateLeaves
@@ -37,17 +33,6 @@ from gspn.circuits.leaves.negative_binomial import LEAST_DISPERSION
 
 def evaluate(family: UnivariateLeaves, x: NDArray[np.float64]) -> NDArray[np.float64]:
     return family.log_density(family.natural(), torch.from_numpy(x)).detach().double().numpy()
-
-
-class Density(nn.Module):
-    """Log-densities as a function of the raw parameters, which `functional_call` can replace."""
-
-    def __init__(self, family: UnivariateLeaves) -> None:
-        super().__init__()
-        self.family = family
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.family.log_density(self.family.natural(), x)
 
 
 # Densities.
@@ -95,38 +80,6 @@ def test_a_column_without_any_value(case: Case, dtype: torch.dtype) -> None:
     assert torch.equal(ours, torch.zeros(LEVELS, 4, LEAVES, dtype=dtype))
     assert all(p.grad is not None and torch.equal(p.grad, torch.zeros_like(p)) for p in family.parameters())
     assert family.log_density(family.natural(), torch.empty(0, dtype=torch.float64)).shape == (LEVELS, 0, LEAVES)
-
-
-@over_cases
-@over_dtypes
-def test_density_is_normalised(case: Case, dtype: torch.dtype) -> None:
-    family = case.build(dtype)
-    exact = 1e-9 if dtype == torch.float64 else 1e-5
-    if case.continuous:
-        # Trapezia over ±10 deviations: for a Gaussian they converge faster than any power of the step.
-        for level, leaf, d in every_leaf(family):
-            x = np.linspace(d.mean() - 10 * d.std(), d.mean() + 10 * d.std(), 201)
-            total = np.trapezoid(np.exp(evaluate(family, x)[level, :, leaf]), x)
-            assert total == pytest.approx(1, abs=exact)
-    else:
-        total = np.exp(evaluate(family, support(case, family))).sum(1)
-        np.testing.assert_allclose(total, 1, rtol=0, atol=exact)
-
-
-@over_families
-def test_gradient_of_log_density(case: Case) -> None:
-    """Against finite differences, with respect to the raw parameters, with a gap in the column."""
-    module = Density(case.build())
-    x = torch.from_numpy(values(case, module.family)[:12]).clone()
-    x[len(x) // 2] = torch.nan
-    names = [name for name, _ in module.named_parameters()]
-
-    def log_density(*raw: Tensor) -> Tensor:
-        result: Tensor = functional_call(module, dict(zip(names, raw, strict=True)), (x,))
-        return result
-
-    raw = tuple(p.detach().clone().requires_grad_() for p in module.parameters())
-    assert torch.autograd.gradcheck(log_density, raw)
 
 
 # Numbers at the edge of float32.

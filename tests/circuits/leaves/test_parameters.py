@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_leaves import CASES, LEAVES, LEVELS, SHARP, Case, generator, over_cases, over_dtypes, over_families
+from seeded import generator
+from small_leaves import CASES, LEAVES, LEVELS, SHARP, Case, over_cases, over_dtypes, over_families
 
 from gspn.circuits.leaves.negative_binomial import LEAST_DISPERSION
 from gspn.errors import InputError

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_leaves import FAMILIES, LEAVES, Case, generator, over_dtypes, over_families, univariate
+from seeded import generator
+from small_leaves import FAMILIES, LEAVES, Case, over_dtypes, over_families, univariate
 
 from gspn.attributes import Binary, Categorical, Continuous, Count
 from gspn.circuits.leaves import GaussianLeaves

@@ -9,15 +9,15 @@ with atoms answers is in `univariate_atoms`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from gspn.circuits.evidence import Context, Evidence
+from gspn.circuits.leaves.around import AroundLeaves
 from gspn.circuits.leaves.contract import Leaves, Natural, Rows
-from gspn.circuits.leaves.univariate_atoms import LOG_SHARES, UnivariateAtomLeaves, draw_places, without_shares
+from gspn.circuits.leaves.univariate_atoms import LOG_SHARES, UnivariateAtomLeaves, draw_places
 from gspn.circuits.numerics import log_positive, log_weight
 from gspn.errors import InputError
 
@@ -25,19 +25,19 @@ _ROUNDING = 1e-6
 """By how much given probabilities may exceed 1 together."""
 
 
-class AtomLeaves(Leaves):
+class AtomLeaves(AroundLeaves):
     """The leaves of `rest` with atoms; `natural` has "log_shares" [levels, leaves, Σ (K + 1)] beside the rest's.
 
     For each attribute that has atoms, one after the other: the log-probability of being elsewhere, then of each atom.
     """
 
+    added = LOG_SHARES
+    shown = "atoms"
+
     def __init__(self, rest: Leaves, atoms: Mapping[str, Sequence[float]]) -> None:
-        super().__init__(rest.scope, rest.num_levels, rest.num_leaves, context_width=rest.context_width)
+        super().__init__(rest)
         if rest.gaps == "informative":
             raise InputError(f"leaves of {rest.named()} ({type(rest).__name__}) take gaps for evidence: no atoms")
-        self.rest = rest
-        self.exported = (*rest.exported, "atoms")
-        self.penalised = rest.penalised
         # Plain tensors, not buffers: `.float()` must not round them, or no entry would be at an atom.
         self._values: dict[int, Tensor] = {}
         self._places: dict[int, slice] = {}
@@ -89,10 +89,10 @@ class AtomLeaves(Leaves):
         places, rest = self._apart(evidence)
         shares = natural[LOG_SHARES]
         of_places = self._counts(evidence, places).to(shares.dtype) @ shares.mT
-        return of_places + self.rest.log_prob(without_shares(natural), rest, context)
+        return of_places + self.rest.log_prob(self.of_rest(natural), rest, context)
 
     def conditional(self, natural: Natural, column: int, evidence: Evidence, context: Context | None = None) -> Rows:
-        rows = self.rest.conditional(without_shares(natural), column, self._apart(evidence)[1], context)
+        rows = self.rest.conditional(self.of_rest(natural), column, self._apart(evidence)[1], context)
         if column not in self._values:
             return rows
         shares = {LOG_SHARES: natural[LOG_SHARES][..., self._places[column]]}
@@ -109,7 +109,7 @@ class AtomLeaves(Leaves):
     ) -> Tensor:
         # All that is wanted is drawn from the density first; what then is at an atom was drawn for nothing.
         rest = self._apart(evidence)[1]
-        x = self.rest.draw(without_shares(natural), leaf, wanted, rest, context, generator)
+        x = self.rest.draw(self.of_rest(natural), leaf, wanted, rest, context, generator)
         for column, values in self._values.items():
             shares = natural[LOG_SHARES][0, :, self._places[column]].double().exp()
             place = draw_places(shares[leaf], generator)
@@ -117,7 +117,7 @@ class AtomLeaves(Leaves):
         return torch.where(wanted, x, evidence.x.double())
 
     def expectation(self, natural: Natural, evidence: Evidence, context: Context | None = None) -> list[Tensor]:
-        told = self.rest.expectation(without_shares(natural), self._apart(evidence)[1], context)
+        told = self.rest.expectation(self.of_rest(natural), self._apart(evidence)[1], context)
         for column in self._values:
             elsewhere, masses, at = self._told(natural, column, told[column])
             expected = (elsewhere * told[column].squeeze(-1) + (masses * at).sum(-1)).unsqueeze(-1)
@@ -128,7 +128,7 @@ class AtomLeaves(Leaves):
 
     def uncertainty(self, natural: Natural, weights: Tensor, evidence: Evidence, context: Context | None) -> Tensor:
         """Of entries that are elsewhere together, the covariance of the density; of one entry, also where it is."""
-        rest, own = self._apart(evidence)[1], without_shares(natural)
+        rest, own = self._apart(evidence)[1], self.of_rest(natural)
         expected = torch.cat(self.rest.expectation(own, rest, context), dim=-1)
         unknown = (~evidence.known).to(expected.dtype)
         share, spread = torch.ones_like(expected), torch.zeros_like(expected)
@@ -206,14 +206,11 @@ class AtomLeaves(Leaves):
         ]
         return log_positive(torch.cat(found, dim=-1).to(self.raw_shares))
 
-    def widen(self, factor: float) -> None:
-        self.rest.widen(factor)
-
     def log_prior(self, natural: Natural, strength: float) -> Tensor:
         """That of the rest; of atoms, pseudo-observations that are at them as often as all rows are."""
         shares = natural[LOG_SHARES]
         usual = self.usual.to(shares)[: len(shares)]
-        return self.rest.log_prior(without_shares(natural), strength) + strength * (usual[:, None] * shares).sum((1, 2))
+        return self.log_prior_of_rest(natural, strength) + strength * (usual[:, None] * shares).sum((1, 2))
 
     def features(self, x: Tensor) -> Tensor | None:
         return self.rest.features(self._elsewhere(x))
@@ -232,19 +229,13 @@ class AtomLeaves(Leaves):
             counts[own] /= counts[own].sum()
         self.usual.copy_(counts.expand_as(self.usual))
 
-    def units(self) -> dict[str, Tensor]:
-        return self.rest.units()
-
-    def assign_units(self, units: Mapping[str, Any], given: Natural, fitted: bool) -> None:
-        self.rest.assign_units(units, _of_rest(given), fitted)
-
     def deviations(self, x: Tensor) -> Tensor | None:
         return self.rest.deviations(self._elsewhere(x))
 
     # The shortcut.
 
     def combine(self, natural: Natural, weights: Tensor) -> Natural:
-        combined = self.rest.combine(without_shares(natural), weights)
+        combined = self.rest.combine(self.of_rest(natural), weights)
         shares = (weights[:, None, None] * natural[LOG_SHARES].exp()).sum(0, keepdim=True)
         return {**combined, LOG_SHARES: log_weight(shares)}
 
@@ -254,7 +245,7 @@ class AtomLeaves(Leaves):
         """The rest's, and as "atoms" [levels, leaves, Σ K] the probabilities, attribute after attribute, ascending."""
         shares = natural[LOG_SHARES].double().exp()
         masses = [shares[..., own.start + 1 : own.stop] for own in self._places.values()]
-        return {**self.rest.export(without_shares(natural)), "atoms": torch.cat(masses, dim=-1)}
+        return {**self.rest.export(self.of_rest(natural)), "atoms": torch.cat(masses, dim=-1)}
 
     def assign(self, exported: Mapping[str, Tensor]) -> None:
         shares = []
@@ -263,14 +254,9 @@ class AtomLeaves(Leaves):
             if bool((masses < 0).any()) or bool((elsewhere < -_ROUNDING).any()):
                 raise self.refuse("atoms", "probabilities, those of an attribute at most 1 together")
             shares.append(torch.cat([elsewhere.clamp_min(0.0), masses], dim=-1))
-        self.rest.assign(_of_rest(exported))
+        self.rest.assign(self.of_rest(exported))
         with torch.no_grad():
             self.raw_shares.copy_(log_positive(torch.cat(shares, dim=-1)))
-
-    def unlike(self, one: Natural, other: Natural) -> str | None:
-        if not torch.allclose(one["atoms"], other["atoms"], rtol=1e-4, atol=1e-4):
-            return "atoms"
-        return self.rest.unlike(_of_rest(one), _of_rest(other))
 
     def bytes_per_vertex(self) -> int:
         # Beside the rest's: rows taken apart, where their entries are, and how likely that is.
@@ -282,7 +268,3 @@ def with_atoms(leaves: Leaves, atoms: Mapping[str, Sequence[float]]) -> Leaves:
     names = {attribute.name for attribute in leaves.scope}
     own = {name: values for name, values in atoms.items() if name in names and len(values)}
     return AtomLeaves(leaves, own) if own else leaves
-
-
-def _of_rest(exported: Mapping[str, Tensor]) -> Natural:
-    return {name: value for name, value in exported.items() if name != "atoms"}

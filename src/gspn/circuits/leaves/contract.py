@@ -71,7 +71,10 @@ class Leaves(nn.Module, ABC):
     exported: tuple[str, ...]
     """Names of the parameters in `export` and `assign`; with a context there may be more."""
     gaps: ClassVar[Literal["ignorable", "informative"]] = "ignorable"
-    """Whether a missing entry says nothing, or is evidence of its own. A hidden one never is."""
+    """Whether a missing entry says nothing, or is evidence of its own. A hidden one never is.
+
+    A family may say so itself; `gaps` has leaves around any others for which gaps are evidence.
+    """
     penalised: bool = False
     """Whether `log_prior` says something even without pseudo-observations: of slopes, or of how leaves differ."""
 
@@ -211,6 +214,9 @@ class Leaves(nn.Module, ABC):
 
     def set_units(self, x: Tensor) -> None:
         """Take the units from rows x [n, attributes], NaN = missing."""
+
+    def set_gaps(self, missing: Tensor) -> None:
+        """Take from the data which entries [n, attributes] are missing; others without a value are withheld."""
 
     def units(self) -> dict[str, Tensor]:
         """[centre, spread] by attribute, for those that are measured in units of the data."""

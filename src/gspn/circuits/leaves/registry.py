@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from gspn.attributes import DISTRIBUTIONS, KINDS, Attribute, Schema
 from gspn.circuits.leaves.atoms import with_atoms
 from gspn.circuits.leaves.contract import Leaves, message_width
+from gspn.circuits.leaves.gaps import with_gaps
 from gspn.circuits.structure import Leaf, Unit, walk
 from gspn.errors import InputError
 
@@ -165,11 +166,12 @@ def leaves_for(
     context_width: int = 0,
     tied_slopes: bool = True,
     atoms: Mapping[str, Sequence[float]] | None = None,
+    gaps: str = "ignorable",
 ) -> Leaves:
     """The leaves of a family (by default the attribute's own) over one or several attributes.
 
     `context_width` is for families that can depend on a context; 0 means none. `atoms` are values, by attribute, that
-    have a mass of their own.
+    have a mass of their own; `gaps` says whether a missing entry is evidence: "ignorable" or "informative".
     """
     scope = tuple(attribute) if isinstance(attribute, Sequence) else (attribute,)
     name = family_name(scope, {}) if family is None else family
@@ -183,7 +185,7 @@ def leaves_for(
     found = known.build(scope, num_levels, num_leaves, **more)
     if not isinstance(found, Leaves) or found.scope != scope:
         raise InputError(f"leaf family '{name}' was to build Leaves over its attributes, but gave {found!r}")
-    return with_atoms(found, atoms or {})
+    return with_gaps(with_atoms(found, atoms or {}), gaps)
 
 
 def context_width(attributes: Sequence[Attribute]) -> int:

@@ -145,7 +145,7 @@ def correct_and_smooth(task: VertexTask, seed: int) -> Probabilities:
 
 def gspn_evidence(task: VertexTask, seed: int) -> Probabilities:
     """The defaults; labels of others are evidence."""
-    return _gspn(task, seed, labels="evidence")
+    return _gspn(task, seed, labels=None)
 
 
 def gspn_targets(task: VertexTask, seed: int) -> Probabilities:
@@ -153,7 +153,7 @@ def gspn_targets(task: VertexTask, seed: int) -> Probabilities:
     return _gspn(task, seed, labels="targets")
 
 
-def _gspn(task: VertexTask, seed: int, labels: str) -> Probabilities:
+def _gspn(task: VertexTask, seed: int, labels: str | None) -> Probabilities:
     model = SupervisedGSPN(task.dataset.schema, task.target, target_level="vertex", labels=labels, seed=seed)
     carried = task.dataset.with_targets(task.known[:, None], "vertex")
     chosen = task.labels.masked_fill(~task.validation, torch.nan)[:, None]

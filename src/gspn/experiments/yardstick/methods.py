@@ -2,6 +2,11 @@
 
 A method is a function (dataset, seed, *, settings…) -> Answers; the settings are those that grids may give. To add one,
 write it and put it into METHODS. Any model that answers for gaps as GSPN does goes through `answers_of`.
+
+The single GSPN that is compared has correlated leaves that regress on neighbours, learned by EM; held-out entries
+choose. One fixed configuration for all sets: at most two levels, one structure of covariances. The number of states is
+chosen for a mixture, then what is done with edges, by the same contest that chooses for the doors of the library
+(`gspn.policy.selection`), which let several models answer as one and try more structures.
 """
 
 from __future__ import annotations
@@ -24,22 +29,41 @@ from gspn.baselines.neighbour_means import neighbour_means
 from gspn.circuits.given import distributions
 from gspn.errors import GSPNError, InputError, MissingExtraError
 from gspn.experiments.yardstick.answers import Answers, Normals, Probabilities, Residuals, calibrated
-from gspn.experiments.yardstick.regressing import chosen_model
 from gspn.experiments.yardstick.scores import bin_width
 from gspn.graphs import GraphDataset
 from gspn.graphs.missing import with_missing
-from gspn.queries.chunks import chunk_size
-from gspn.queries.missing import gaps_of
+from gspn.models.gspn import GSPN
+from gspn.policy.candidates import Candidate, with_edges, without_edges
+from gspn.policy.selection import Contest, held_out
+from gspn.queries.contract import chunk_size
+from gspn.queries.entries import gaps_of
+
+_STATES = (1, 2, 4, 8, 16)
+_FEWEST = 15
+"""Vertices a state must have for so many states to be tried."""
 
 HELD_OUT = 0.15
 """Share of the observed entries on which points are tried, or numbers of components chosen."""
-
 _COMPONENTS = (1, 2, 4, 8)
 _LEAST_PROBABILITY = 0.01
 """Of a category whose indicator a Gaussian expects to be nothing or less."""
-
 Points = Callable[[GraphDataset], Tensor]
 """From a dataset with gaps to all entries [N, d], numbers not rounded."""
+
+
+def chosen_model(dataset: GraphDataset, seed: int, covariance: str = "shrunk") -> GSPN:
+    """Fitted to all that is observed."""
+    contest = Contest(dataset, held_out(dataset, seed))
+    contest.enter(_mixtures(dataset, seed, covariance))
+    if int(dataset.num_edges_per_graph().sum()):
+        contest.enter(with_edges(contest.best(1), "normal"))
+    return contest.best_model()
+
+
+def _mixtures(dataset: GraphDataset, seed: int, covariance: str) -> list[Candidate]:
+    like = replace(without_edges(dataset, "quick", seed)[0], covariance=covariance)
+    most = max(1, len(dataset.entries()) // _FEWEST)
+    return [replace(like, num_states=number) for number in _STATES if number <= most]
 
 
 def answers_of(model: Any, dataset: GraphDataset) -> Answers:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gspn.attributes import Attribute, Binary, Categorical, Count
 from gspn.experiments.yardstick.answers import Answer, Categories, Numbers
-from gspn.policy.scoring import bin_width as width_of_bins
+from gspn.policy.held_out import bin_width as width_of_bins
 
 LEVEL = 0.9
 BINS = 10

@@ -31,7 +31,7 @@ from gspn.attributes import Attribute, Binary, Categorical, Continuous, Count, S
 from gspn.errors import InputError, MissingExtraError
 from gspn.experiments.sources import Source
 from gspn.graphs import GraphDataset
-from gspn.graphs.pack import packed
+from gspn.graphs.pack import packed, pointer
 from gspn.random_streams import keyed_generator
 
 MOST_ROWS = 2_000
@@ -158,8 +158,8 @@ def _stored(dataset: GraphDataset, columns: torch.Tensor) -> GraphDataset:
     graph = torch.repeat_interleave(torch.arange(len(dataset)), edge_ptr.diff())
     edges = torch.stack([batch.source.long(), batch.target.long()]) - first[graph]
     edge_type = None if dataset.edge_type is None else batch.edge_type
-    others = {"edge_types": dataset.edge_types} if edge_type is not None else {}
-    return packed(Schema(attributes), x, edges, first, edge_ptr, edge_type=edge_type, **others)
+    types = None if edge_type is None else dataset.edge_types
+    return packed(Schema(attributes), x, edges, first, edge_ptr, edge_type=edge_type, edge_types=types)
 
 
 def _without_constants(dataset: GraphDataset) -> GraphDataset:
@@ -266,8 +266,8 @@ def _typed(
 def _one_graph(schema: Schema, x: NDArray[np.float64], edges: NDArray[Any]) -> GraphDataset:
     if len(x) > MOST_ROWS:
         raise InputError(f"a set has at most {MOST_ROWS} rows, this one {len(x)}")
-    edge_index = torch.from_numpy(np.ascontiguousarray(edges, dtype=np.int64))
-    return packed(schema, torch.from_numpy(x), edge_index, torch.tensor([0, len(x)]), torch.tensor([0, edges.shape[1]]))
+    edge_index = np.ascontiguousarray(edges, dtype=np.int64)
+    return packed(schema, x, edge_index, pointer([len(x)]), pointer([edges.shape[1]]))
 
 
 def _read_csv(path: Path) -> Columns:

@@ -1,4 +1,4 @@
-"""From records of the question "impute" to what a report shows: ranks, gains, scores by set, coverage, PIT."""
+"""From records of the question "impute" to what a report shows: ranks, gains, scores by set, coverage, pictures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 from gspn.experiments.findings import Chart, Line, Number, Picture, ResultTable, Row
 from gspn.experiments.protocols import ModelSelection
 from gspn.experiments.records import Record, Records
-from gspn.experiments.yardstick.pictures import dots
 from gspn.experiments.yardstick.ranks import average_ranks, gains
+from gspn.plots.canvas import name_axes, new_figure, plain
+from gspn.plots.colours import PALETTE, QUIET
+from gspn.plots.files import svg_text
 
 Case = tuple[str, str]
 """A set, and mechanism, rate and seed as text."""
@@ -221,3 +223,18 @@ def _least(found: Found, row: str) -> float:
 def ranks_drawn(title: str, values: Mapping[str, Interval], label: str, wanted: float | None = None) -> Picture:
     finite = {row: interval for row, interval in values.items() if all(map(math.isfinite, interval))}
     return Picture(title, dots(finite, label, wanted))
+
+
+def dots(values: Mapping[str, tuple[float, float, float]], label: str, wanted: float | None = None) -> str:
+    """SVG of values with intervals, smallest at the top; `wanted` is marked by a line."""
+    order = sorted(values, key=lambda name: values[name][0], reverse=True)
+    figure, (axes,) = new_figure(height=1.0 + 0.28 * max(len(order), 1))
+    for place, name in enumerate(order):
+        value, low, high = values[name]
+        axes.plot([low, high], [place, place], color=PALETTE[0], linewidth=1.5, alpha=0.5)
+        axes.plot([value], [place], "o", color=PALETTE[0], markersize=5)
+    if wanted is not None:
+        axes.axvline(wanted, color=QUIET, linewidth=1.0, linestyle="--")
+    axes.set_yticks(range(len(order)), [plain(name) for name in order])
+    name_axes(axes, label)
+    return svg_text(figure)

@@ -1,5 +1,5 @@
 """The kernel `fast` and everything else that Numba compiles for the levels: naive Bayes, the mean over neighbours, CPU.
 
-`kernel` is its entrance; what it supports is said there. The loops over stored graphs (`ranges`) and the mixture on top
+`fast` is its entrance; what it supports is said there. The loops over stored graphs (`ranges`) and the mixture on top
 of a readout (`mixture`) are compiled here too, because they share its parts.
 """

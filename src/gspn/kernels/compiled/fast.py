@@ -1,8 +1,8 @@
-"""The compiled naive Bayes kernel as torch sees it: one differentiable function.
+"""The compiled naive Bayes kernel: what it supports, and the loops as torch sees them, one differentiable function.
 
 What is computed stands in `upward` and `downward`; here is what they work on. Results depend on the batch and the
 number of threads, not on which thread is faster: sums over vertices are made part by part and added in order.
-Differentiable once; who needs second derivatives asks for the reference (`once`).
+Differentiable once; who needs second derivatives asks for the reference (`compiling`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ from numba.core import event
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gspn.compiling import compiled, once_differentiable
+from gspn.circuits.templates import NaiveBayes
+from gspn.compiling import compiled, obstacle, once_differentiable
 from gspn.graphs.batch import Batch
+from gspn.kernels.compiled.distinct import distinct_inputs
 from gspn.kernels.compiled.downward import OutputGradients, downward
 from gspn.kernels.compiled.equal_trees import KernelRows, merge_equal_trees, one_row_per_vertex
 from gspn.kernels.compiled.layout import Plan, Sizes, divide
 from gspn.kernels.compiled.simd import WIDTH
 from gspn.kernels.compiled.threads import Team, team
 from gspn.kernels.compiled.upward import Climbed, upward
-from gspn.kernels.contract import Levels
+from gspn.kernels.contract import Climb, Kernel, Levels
 
 _log = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
 _downward: Callable[..., tuple[Array, Array, Array]] = downward
+
+NAIVE_BAYES_ONLY = "computes naive Bayes templates, not other circuits"
 
 
 class _Notice(event.Listener):
@@ -157,3 +161,27 @@ class _Climb(torch.autograd.Function):
 def _flat(value: Tensor) -> Array:
     """A tensor as a flat array, sharing its memory if possible."""
     return value.detach().numpy().ravel()
+
+
+def climb_fast(climb: Climb) -> Levels:
+    assert isinstance(climb.template, NaiveBayes)
+    log_density, number = distinct_inputs(climb.template, climb.families, climb.naturals, climb.evidence)
+    return fast(log_density, number, climb.prior, climb.transitions, climb.batch)
+
+
+def obstacle_to(climb: Climb) -> str | None:
+    """It needs naive Bayes, the mean and no context, and plain tensors on the CPU that nobody traces."""
+    if not isinstance(climb.template, NaiveBayes):
+        return NAIVE_BAYES_ONLY
+    if climb.aggregation != "mean":
+        return f"knows the aggregation 'mean', not '{climb.aggregation}'"
+    if climb.has_context:
+        return "knows no leaves that depend on a context"
+    for tensor in (climb.prior, climb.transitions, climb.evidence.x):
+        reason = obstacle(tensor)
+        if reason:
+            return reason
+    return None
+
+
+FAST = Kernel("fast", climb_fast, obstacle_to)

@@ -76,7 +76,8 @@ if hasattr(os, "register_at_fork"):
 def side_by_side(typing: Any, loop: Any, start: Any, tasks: Any, given: Any) -> Any:
     """loop(number, *given) for the numbers 0 … tasks - 1, in as many threads; returns when all are done.
 
-    `loop` is a compiled function that returns nothing, `start` a team's; 0: one after the other.
+    `loop` is a compiled function that returns nothing, `start` a team's; 0: one after the other. Where it fails in any
+    thread, which only allocations can, there is a MemoryError once all are done.
     """
     argument_types = types.intp, *(types.unliteral(kind) for kind in given.types)
     signature = loop.get_call_type(typing, argument_types, {})
@@ -85,10 +86,11 @@ def side_by_side(typing: Any, loop: Any, start: Any, tasks: Any, given: Any) -> 
     def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
         start_value, tasks_value, given_value = arguments[1:]
         number_type, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-        # What all threads see: the next number, the number of tasks, the arguments.
-        shared_type = ir.LiteralStructType([number_type, number_type, given_value.type])
+        # What all threads see: the next number, the number of tasks, the arguments, how many calls have failed.
+        shared_type = ir.LiteralStructType([number_type, number_type, given_value.type, number_type])
         shared = cgutils.alloca_once(builder, shared_type)
-        for place, value in enumerate((number_type(0), tasks_value, _lent(builder, given, given_value))):
+        values = number_type(0), tasks_value, _lent(builder, given, given_value), number_type(0)
+        for place, value in enumerate(values):
             builder.store(value, cgutils.gep_inbounds(builder, shared, 0, place))
 
         # What each of them does: take a number until there are none.
@@ -106,7 +108,11 @@ def side_by_side(typing: Any, loop: Any, start: Any, tasks: Any, given: Any) -> 
         inner.cbranch(inner.icmp_signed("<", number, count), work, done)
         inner.position_at_end(work)
         items = [inner.extract_value(values, place) for place in range(len(given.types))]
-        context.call_conv.call_function(inner, function, signature.return_type, argument_types, (number, *items))
+        status, _ = context.call_conv.call_function(
+            inner, function, signature.return_type, argument_types, (number, *items)
+        )
+        failed = inner.zext(status.is_error, number_type)
+        inner.atomic_rmw("add", cgutils.gep_inbounds(inner, ours, 0, 3), failed, "monotonic")
         inner.branch(take)
         inner.position_at_end(done)
         inner.ret_void()
@@ -126,6 +132,10 @@ def side_by_side(typing: Any, loop: Any, start: Any, tasks: Any, given: Any) -> 
                 task = builder.bitcast(body, pointer)
                 amount = builder.trunc(tasks_value, word)
                 builder.call(builder.inttoptr(start_value, start_type), [task, data, amount, word(0)])
+        failures = builder.load(cgutils.gep_inbounds(builder, shared, 0, 3))
+        with cgutils.if_unlikely(builder, builder.icmp_signed("!=", failures, number_type(0))):
+            message = "a compiled loop has failed in a thread; there was probably too little memory"
+            context.call_conv.return_user_exc(builder, MemoryError, (message,))
         return context.get_dummy_value()
 
     return types.void(loop, types.intp, types.intp, given), generate

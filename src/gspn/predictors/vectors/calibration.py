@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gspn.attributes import FloatArray
-from gspn.predictors.vectors.task import Task
+from gspn.rows.task import Task
 
 
 @dataclass(frozen=True, eq=False)

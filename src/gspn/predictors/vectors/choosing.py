@@ -7,7 +7,7 @@ calibrate probabilities and tell how large errors are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from gspn.predictors.outputs import Outputs
 from gspn.predictors.vectors.calibration import calibrate, log_probabilities
 from gspn.predictors.vectors.families import FAMILIES
 from gspn.predictors.vectors.linear import Linear
-from gspn.predictors.vectors.target_head import Part, TargetHead, Units
-from gspn.predictors.vectors.task import FittedHead, Task
+from gspn.predictors.vectors.target_head import Part, TargetHead, Units, seen
+from gspn.rows.task import FittedHead, Task
 from gspn.targets import Target, target_schema
 
 TOGETHER = "together"
@@ -34,7 +34,9 @@ MONITORS = ("loss", "score")
 _ABSENT = -6.0
 """Output for a class that a fold has no row of."""
 _MANY, _VERY_MANY = 1_000, 20_000
-"""Labels from which on fewer folds will do, and one."""
+"""Labels from which on fewer folds will do and rows need no views, and one fold."""
+_DISTANT = ("linear", "support vectors", "linear support vectors", "kernel ridge")
+"""Families that weigh columns by their deviations: many of one kind drown the others."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ class _Judged:
     outputs: FloatArray
     loss: float
     score: float
+    head: FittedHead | None = None
+    """as it was judged, if it has seen all classes"""
+    view: int | None = None
+    """its number, where rows are not seen as they are"""
 
     def rank(self, monitor: str) -> tuple[float, float]:
         return (-self.score, self.loss) if monitor == "score" else (self.loss, -self.score)
@@ -86,10 +92,14 @@ def choose_heads(
     monitor: str = "loss",
     refit: bool = True,
     seed: int = 0,
+    views: Sequence[FloatArray] = (),
 ) -> Chosen:
     """A head for every target, from standardised rows [n, F] and encoded labels [n, T], NaN where one is missing.
 
     Rows may be a sparse array where the families take one: the linear ones do.
+
+    `views` are weights [F] of the columns: where there are few labels, heads that measure distances see rows in all
+    these ways in place of as they are, and "together" is the average of the best of each family in each of them.
 
     With `validation`, another such pair, `refit` says whether the chosen heads learn from its labels, too, in the end.
     """
@@ -104,7 +114,9 @@ def choose_heads(
             held_out = validation[0][judged], validation[1][judged, column]
             if not judged.any():
                 raise InputError(f"target {attribute.name!r}: no validation graph has a label")
-        data = _Data(rows[known], labels[known, column], held_out, Units.of(attribute, labels[known, column]), seed)
+        data = _Data(
+            rows[known], labels[known, column], held_out, Units.of(attribute, labels[known, column]), seed, tuple(views)
+        )
         head, candidates = _choose(data, families, monitor, refit)
         heads.append(head)
         tried += [HeadTrial(attribute.name, one.family, one.settings, one.loss, one.score) for one in candidates]
@@ -120,6 +132,16 @@ class _Data:
     validation: tuple[FloatArray, FloatArray] | None
     units: Units
     seed: int
+    views: tuple[FloatArray, ...] = ()
+
+    def viewed_by(self, family: str) -> Iterator[tuple[int | None, _Data]]:
+        """The rows in all ways in which a family sees them."""
+        if not self.views or family not in _DISTANT or len(self.labels) >= _MANY:
+            yield None, self
+            return
+        for number, view in enumerate(self.views):
+            judged = self.validation and (seen(self.validation[0], view), self.validation[1])
+            yield number, replace(self, rows=seen(self.rows, view), validation=judged)
 
     def judges(self) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Labels, and which of them judge: those of classes that can be learned, in folds that are held out."""
@@ -161,59 +183,65 @@ def _choose(data: _Data, families: Sequence[str], monitor: str, refit: bool) -> 
     if len(units.present) == 1 or len(data.labels) < 2 or not known.any():
         return _nothing(data), []
     task = units.task(labels[known])
-    candidates = list(_candidates(data, families, known, task))
-    best: dict[str, _Judged] = {}
-    for one in candidates:
-        if one.family not in best or one.rank(monitor) < best[one.family].rank(monitor):
-            best[one.family] = one
+    # Whoever has learned from all there is need not learn again.
+    lasting = data.validation is not None and not refit
+    candidates: list[_Judged] = []
+    best: dict[tuple[str, int | None], _Judged] = {}
+    for one in _candidates(data, families, known, task):
+        kind = one.family, one.view
+        if kind not in best or one.rank(monitor) < best[kind].rank(monitor):
+            best[kind] = one if lasting else replace(one, head=None)
+        candidates.append(replace(one, head=None))  # all heads together may be large
     if TOGETHER in families and len(best) > 1:
         mean = np.mean([_calibrated(one.outputs, task) for one in best.values()], axis=0)
         candidates.append(_judge(TOGETHER, None, mean, task))
     winner = min(candidates, key=lambda one: one.rank(monitor))
-    chosen = list(best.values()) if winner.family == TOGETHER else [winner]
+    chosen = list(best.values()) if winner.family == TOGETHER else [best[winner.family, winner.view]]
     rows, learned = data.rows, data.labels
     if refit and data.validation is not None:
         rows = _stacked(rows, data.validation[0][known])
         learned = np.concatenate([learned, labels[known]])
-    parts = tuple(
-        Part(
-            one.family,
-            one.settings,
-            FAMILIES[one.family].one(rows, units.task(learned), data.seed, one.settings),
-            calibrate(one.outputs, task) if task.classes else None,
-        )
-        for one in chosen
-    )
+    parts = []
+    for one in chosen:
+        view = None if one.view is None else data.views[one.view]
+        head = one.head or FAMILIES[one.family].one(seen(rows, view), units.task(learned), data.seed, one.settings)
+        parts.append(Part(one.family, one.settings, head, calibrate(one.outputs, task) if task.classes else None, view))
     errors = np.zeros(0)
     if not task.classes:
         errors = labels[known] - units.values(np.mean([one.outputs for one in chosen], axis=0))
         errors = errors[np.argsort(np.abs(errors), kind="stable")]
-    return TargetHead(units, parts, errors), candidates
+    return TargetHead(units, tuple(parts), errors), candidates
 
 
 def _candidates(data: _Data, families: Sequence[str], known: NDArray[np.bool_], task: Task) -> Iterator[_Judged]:
     """Every head of every family, judged."""
-    splits = list(data.splits())
     for family in families:
         if family == TOGETHER or data.rows.shape[0] > FAMILIES[family].most:
             continue
-        outputs: dict[Any, FloatArray] = {}
-        for learned, rows, places in splits:
-            for settings, found in _fitted(family, data, learned, rows):
-                outputs.setdefault(settings, np.zeros((len(known), found.shape[1])))[places] = found
-        for settings, found in outputs.items():
-            yield _judge(family, settings, found[known], task)
+        for view, viewed in data.viewed_by(family):
+            outputs: dict[Any, FloatArray] = {}
+            heads: dict[Any, FittedHead | None] = {}
+            splits = list(viewed.splits())
+            for learned, rows, places in splits:
+                for settings, head, found in _fitted(family, viewed, learned, rows):
+                    outputs.setdefault(settings, np.zeros((len(known), found.shape[1])))[places] = found
+                    heads[settings] = head if len(splits) == 1 else None
+            for settings, found in outputs.items():
+                yield replace(_judge(family, settings, found[known], task), head=heads[settings], view=view)
 
 
 def _fitted(
     family: str, data: _Data, learned: NDArray[np.int64], judging: FloatArray
-) -> Iterator[tuple[Any, FloatArray]]:
-    """Outputs for the judging rows of every head of a family that has learned from some rows."""
+) -> Iterator[tuple[Any, FittedHead | None, FloatArray]]:
+    """Every head of a family that has learned from some rows, and its outputs for the judging ones.
+
+    None for a head that has not seen all classes.
+    """
     rows, whole = data.rows[learned], data.units.task(data.labels[learned])
     present = np.unique(whole.labels).astype(np.int64)
     if not whole.classes or len(present) == whole.classes:
         for settings, head in FAMILIES[family].heads(rows, whole, data.seed):
-            yield settings, head.outputs(judging)
+            yield settings, head, head.outputs(judging)
         return
     # A class with few rows may be missing here.
     if len(present) == 1:
@@ -227,7 +255,7 @@ def _fitted(
         if head is not None:
             own = head.outputs(judging)
             found[:, present] = np.column_stack([np.zeros(len(own)), own]) if own.shape[1] == 1 else own
-        yield settings, found[:, 1:] - found[:, :1] if whole.classes == 2 else found
+        yield settings, None, found[:, 1:] - found[:, :1] if whole.classes == 2 else found
 
 
 def _settings(family: str, data: _Data) -> list[Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from gspn.attributes import FloatArray
 from gspn.predictors.vectors.linear import Linear, linear_heads
-from gspn.predictors.vectors.support import Support, inner_heads, support_heads
-from gspn.predictors.vectors.task import FittedHead, Task
-from gspn.predictors.vectors.trees import Trees, boosted, forests
+from gspn.predictors.vectors.support import Support, inner_heads, kernel_ridge_heads, support_heads
+from gspn.rows.task import FittedHead, Task
+from gspn.rows.trees import Trees, boosted, forests
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ FAMILIES: Mapping[str, HeadFamily] = {
     "linear": HeadFamily(linear_heads, Linear, 200_000),
     "support vectors": HeadFamily(support_heads, Support, 10_000),
     "linear support vectors": HeadFamily(inner_heads, Linear, 10_000),
+    "kernel ridge": HeadFamily(kernel_ridge_heads, Support, 10_000),
     "extra trees": HeadFamily(forests, Trees, 200_000),
     "boosting": HeadFamily(boosted, Trees, 200_000),
 }
-"""Logistic or ridge regression, machines on Gaussian similarities and on inner products, forests, boosted trees."""
+"""Logistic or ridge regression; machines on Gaussian similarities and on inner products; least squares on the former;
+forests, boosted trees."""

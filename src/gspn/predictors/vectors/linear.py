@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gspn.attributes import FloatArray
-from gspn.predictors.vectors.task import Task
+from gspn.rows.task import Task
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0)
 """Of logistic regression: weights are the freer, the larger it is (scikit-learn's C)."""

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from gspn.attributes import FloatArray
 from gspn.predictors.vectors.linear import Linear
-from gspn.predictors.vectors.task import Task
+from gspn.rows.task import Task
 
 COSTS = (1.0, 10.0, 100.0)
 """Of a row on the wrong side (scikit-learn's C)."""
 COSTS_OF_PRODUCTS = (0.01, 0.1, 1.0, 10.0)
 WIDTHS = (1.0,)
 """Exponents of the similarity at the median distance between two rows."""
+
+RIDGE_WIDTHS = (0.05, 0.2, 1.0)
+RIDGE_PENALTIES = (1e-4, 1e-3, 1e-2, 0.1)
 
 _TUBE = 0.05
 """Errors of values that cost nothing, in deviations of the labels."""
@@ -70,6 +73,24 @@ def support_heads(
                 (width, cost),
                 Support(rows[supporting], coefficients[supporting], bias, np.array([width / usual])),
             )
+
+
+def kernel_ridge_heads(
+    rows: FloatArray, task: Task, seed: int, only: Sequence[Sequence[float]] | None = None
+) -> Iterator[tuple[tuple[float, float], Support]]:
+    """Least squares on Gaussian similarities, for every width and penalty; of classes, on their sides."""
+    distances = squared_distances(rows, rows)
+    away = distances[np.triu_indices(len(rows), 1)]  # rounding may leave a row at some distance from itself
+    away = away[away > 0]
+    usual = float(np.median(away)) if len(away) else 1.0
+    targets = task.sides if task.classes else task.labels[:, None]
+    centre = targets.mean(0)
+    settings = [(width, alpha) for width in RIDGE_WIDTHS for alpha in RIDGE_PENALTIES] if only is None else only
+    for width, alpha in settings:
+        gram = np.exp(-width / usual * distances)
+        gram[np.diag_indices(len(gram))] += alpha
+        coefficients = np.linalg.solve(gram, targets - centre)
+        yield (width, alpha), Support(rows, coefficients, centre, np.array([width / usual]))
 
 
 def inner_heads(

@@ -10,11 +10,20 @@ from numpy.typing import NDArray
 
 from gspn.attributes import Attribute, Binary, Categorical, Count, FloatArray
 from gspn.predictors.vectors.calibration import Calibration, log_probabilities
-from gspn.predictors.vectors.task import FittedHead, Task
+from gspn.rows.task import FittedHead, Task
 
 _NEVER = -12.0
 """Log-probability, relative to the others, of a class that no label has."""
 _LEAST_COUNT = 1e-3
+
+
+_FARTHEST = 3.0
+"""Deviations beyond which a weighted column says nothing more: rare columns of few labelled rows reach far"""
+
+
+def seen(rows: Any, view: FloatArray | None) -> Any:
+    """Rows with weighted columns; those of weight 0 do not count."""
+    return rows if view is None else np.clip(rows, -_FARTHEST, _FARTHEST) * view
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +35,13 @@ class Part:
     head: FittedHead
     calibration: Calibration | None
     """None for values"""
+    view: FloatArray | None = None
+    """[F] weights of the columns as it sees them; None for rows as they are"""
+
+    def outputs(self, rows: FloatArray) -> FloatArray:
+        """[n, width]"""
+        outputs = self.head.outputs(seen(rows, self.view))
+        return outputs if self.calibration is None else self.calibration(outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +114,5 @@ class TargetHead:
     def _mean(self, rows: FloatArray) -> FloatArray:
         total = np.zeros((rows.shape[0], 1))
         for part in self.parts:
-            outputs = part.head.outputs(rows)
-            total = total + (outputs if part.calibration is None else part.calibration(outputs))
+            total = total + part.outputs(rows)
         return total / max(1, len(self.parts))

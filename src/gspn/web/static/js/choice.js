@@ -3,7 +3,7 @@
 import { element } from "./bars.js";
 
 const byId = (id) => document.getElementById(id);
-const HEADINGS = ["Model", "Nats per held-out entry", "Weight"];
+const HEADINGS = ["Model", "Surprise per held-out value", "Weight"];
 
 const number = (value) => (value === null ? "–" : value.toFixed(3).replace("-", "−"));
 
@@ -18,7 +18,7 @@ export function showChoice(chosen) {
   byId("choice").hidden = !chosen;
   if (!chosen) return;
   const alone = chosen.of_columns === null ? "" : ` With independent columns: ${number(chosen.of_columns)}.`;
-  byId("choice-why").textContent = `Chosen: ${chosen.why}.${alone} Fewer nats are better.`;
+  byId("choice-why").textContent = `Chosen: ${chosen.why.replaceAll("nats per entry", "surprise per value")}.${alone} Less surprise is better; 0.7 less is twice as likely.`;
   byId("choice-warning").hidden = !chosen.in_vain;
   byId("choice").open = chosen.in_vain;
   const head = element("thead", {}, element("tr", {}, ...HEADINGS.map((textContent, place) =>

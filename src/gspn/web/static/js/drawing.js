@@ -1,6 +1,6 @@
 // A graph as SVG, with every colour in attributes, so that a saved drawing looks like the one on the page.
 
-import { colour, ink } from "./scale.js";
+import { colour, ink, softer } from "./scale.js";
 
 const NS = "http://www.w3.org/2000/svg";
 const UNIT = 56;
@@ -8,6 +8,8 @@ const PAPER = {
   light: { line: "#59616b", ring: "#c9cdd2", edited: "#111418", problem: "#b3261e", text: "#23282e" },
   dark: { line: "#a4acb6", ring: "#5a616a", edited: "#ffffff", problem: "#ff8a80", text: "#e4e7ea" },
 };
+const DISC = 19; // behind a structure
+const SHOWN = 430; // pixels that a drawing is wide beside another
 
 export function node(name, attributes = {}, ...children) {
   const made = document.createElementNS(NS, name);
@@ -25,26 +27,31 @@ export function frame(places) {
   return { points, left, top, width: Math.max(...xs) + pad - left, height: Math.max(...ys) + pad - top };
 }
 
-// view: names, labels, edges, isMolecule, changed (vertices), problems (vertices); values and limit give the colours.
+// view: names, labels, edges, isMolecule, structure, changed (vertices), problems (vertices); values and limit give the
+// colours. Where there is a structure, as chemists draw it, it lies over the discs, which are softer then.
 export function draw(view, box, values, limit, look) {
   const paper = PAPER[look];
-  const radius = view.isMolecule ? 17 : Math.max(5, Math.min(15, 90 / Math.sqrt(view.names.length)));
-  const lines = node("g", { stroke: paper.line, "stroke-width": view.isMolecule ? 2.2 : 1.2, "stroke-linecap": "round", fill: "none" });
+  const structure = view.structure ? overlay(view.structure, paper.text) : null;
+  // A large graph is scaled down to fit: what is drawn grows with it, as far as neighbours stay apart.
+  const shrunk = view.isMolecule ? 1 : Math.max(1, box.width / SHOWN);
+  const small = Math.max(5, Math.min(15, 90 / Math.sqrt(view.names.length)));
+  const radius = structure ? DISC : view.isMolecule ? 17 : Math.min(Math.max(small, 5 * shrunk), 0.3 * UNIT);
+  const lines = node("g", { stroke: paper.line, "stroke-width": view.isMolecule ? 2.2 : 0.8 * shrunk + 0.4, "stroke-opacity": shrunk > 2 ? 0.5 : 1, "stroke-linecap": "round", fill: "none" });
   const beside = neighbours(view);
-  for (const edge of view.edges) lines.append(...edgeLines(edge, box.points, view, radius, beside));
+  for (const edge of structure ? [] : view.edges) lines.append(...edgeLines(edge, box.points, view, radius, beside));
   const atoms = node("g", { "font-family": "system-ui, sans-serif", "text-anchor": "middle" });
   view.names.forEach((name, vertex) => {
     const [x, y] = box.points[vertex];
-    const fill = colour(values[vertex], limit, look);
+    const fill = structure ? softer(values[vertex], limit, look) : colour(values[vertex], limit, look);
     const changed = view.changed.has(vertex);
     const wrong = view.problems.has(vertex);
-    const stroke = wrong ? paper.problem : changed ? paper.edited : paper.ring;
+    const stroke = wrong ? paper.problem : changed ? paper.edited : structure ? "none" : paper.ring;
     const group = node("g", { "data-vertex": vertex, class: "vertex" });
     group.append(node("circle", { cx: x, cy: y, r: radius + 6, fill: "transparent", class: "halo" }));
-    const disc = node("circle", { cx: x, cy: y, r: radius, fill, stroke, "stroke-width": changed || wrong ? 2.6 : 1 });
+    const disc = node("circle", { cx: x, cy: y, r: radius, fill, stroke, "stroke-width": (changed || wrong ? 2.6 : 1) * shrunk });
     if (wrong) disc.setAttribute("stroke-dasharray", "4 3");
     group.append(disc);
-    if (radius > 9) group.append(...label(view, vertex, x, y, ink(fill)));
+    if (radius > 9 && !structure && shrunk < 2) group.append(...label(view, vertex, x, y, ink(fill)));
     if (!view.isMolecule && view.names.length <= 80) {
       const under = node("text", { x, y: y + radius + 12, "font-size": 10, fill: paper.text });
       under.textContent = shortened(name, 10);
@@ -52,7 +59,19 @@ export function draw(view, box, values, limit, look) {
     }
     atoms.append(group);
   });
-  return node("svg", { xmlns: NS, viewBox: `${box.left} ${box.top} ${box.width} ${box.height}` }, lines, atoms);
+  const drawn = node("svg", { xmlns: NS, viewBox: `${box.left} ${box.top} ${box.width} ${box.height}` }, lines, atoms);
+  if (structure) drawn.append(structure);
+  return drawn;
+}
+
+// RDKit's drawing, which is black, in the page's ink; the pointer reaches through it.
+function overlay(text, ink) {
+  const parsed = new DOMParser().parseFromString(`<svg xmlns="${NS}">${text.replaceAll("#000000", ink)}</svg>`, "image/svg+xml");
+  const group = parsed.documentElement.firstElementChild;
+  if (parsed.querySelector("parsererror") || !group) return null;
+  const layer = node("g", { class: "structure", "pointer-events": "none", "aria-hidden": "true" });
+  layer.append(document.importNode(group, true));
+  return layer;
 }
 
 export const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
@@ -65,7 +84,7 @@ function label(view, vertex, x, y, fill) {
     return [symbol];
   }
   const number = node("text", { x: x + 9.5, y: y + 11, "font-size": 7, fill, opacity: 0.75 });
-  number.textContent = vertex + 1;
+  number.textContent = vertex; // as everywhere: in the table, the address, files and commands
   return [symbol, number];
 }
 

@@ -1,17 +1,18 @@
 // The scale's legend, on the page and in saved drawings.
 
-import { MODES, colour } from "./scale.js";
+import { MODES, colour, softer } from "./scale.js";
 import { node } from "./drawing.js";
 
 const WIDTH = 300;
 const BAR = { x: 24, width: WIDTH - 48, height: 12 };
 
-export function legend(mode, limit, look, paint = { text: "currentColor" }) {
+// soft: as discs are behind a structure
+export function legend(mode, limit, look, paint = { text: "currentColor" }, soft = false) {
   const { title, tick } = MODES[mode];
   const stops = Array.from({ length: 13 }, (_, i) => i / 6 - 1);
   const id = `ramp-${mode}-${look}`;
   const ramp = node("linearGradient", { id }, ...stops.map((stop) =>
-    node("stop", { offset: `${(50 * (stop + 1)).toFixed(2)}%`, "stop-color": colour(stop, 1, look) })));
+    node("stop", { offset: `${(50 * (stop + 1)).toFixed(2)}%`, "stop-color": soft ? softer(stop, 1, look) : colour(stop, 1, look) })));
   const words = (x, y, text, anchor = "middle") => {
     const made = node("text", { x, y, "font-size": 11, "text-anchor": anchor, fill: paint.text });
     made.textContent = text;

@@ -8,7 +8,7 @@ import { Inspector } from "./inspector.js";
 import { showChoice } from "./choice.js";
 import { legend } from "./legend.js";
 import { saveCsv, saveSvg } from "./saving.js";
-import { MODES, fitted, painted, plain, theme } from "./scale.js";
+import { MODES, fitted, painted, theme, times } from "./scale.js";
 import { Stage, labelled, totals } from "./stage.js";
 import { State } from "./state.js";
 import { Table } from "./table.js";
@@ -89,15 +89,29 @@ function render() {
   const end = limit();
   stage.render(answer, mode, end, selected);
   table.render(answer, mode, end, selected);
-  byId("legend").replaceChildren(legend(mode, end, theme()));
-  byId("caption-original").textContent = `log-likelihood ${plain(answer.total_before)}`;
-  byId("caption-edited").textContent = state.position ? `${plain(answer.total_after)}, change ${totals(answer)}` : "no edits yet";
+  for (const heading of document.querySelectorAll("[data-molecule]")) {
+    heading.dataset.graph ??= heading.textContent;
+    heading.textContent = answer.is_molecule ? heading.dataset.molecule : heading.dataset.graph;
+  }
+  byId("legend").replaceChildren(legend(mode, end, theme(), undefined, Boolean(answer.structures[0])));
+  byId("caption-original").textContent = answer.is_molecule ? "as it is" : `${answer.names.length} vertices`;
+  byId("caption-edited").textContent = state.position ? totals(answer) : "no edits yet";
+  byId("meaning").textContent = meaning(answer, state);
   byId("problems").textContent = answer.problems.map(({ vertex, reason }) => `${answer.names[vertex]}: ${reason}`).join("; ");
   byId("problems").hidden = !answer.problems.length;
   showHistory(byId("history"), state, answer, (position) => travel(position, "Went to another point"));
   byId("undo").disabled = state.position === 0;
   byId("redo").disabled = state.position === state.edits.length;
   document.querySelector(`input[name=kind][value=${state.leaveOneOut ? "loo" : "pseudo"}]`).checked = true;
+}
+
+// What the number says, in a sentence.
+function meaning(answer, state) {
+  const all = answer.is_molecule ? "atoms" : "vertices";
+  const seen = state.leaveOneOut ? "judged by all that is around it" : "judged by itself and what is around it";
+  const scale = `Numbers are logarithms: +0.7 is twice as likely, −0.7 half as likely, −2.3 a tenth.`;
+  if (!state.position) return `Every one of the ${all} is ${seen}; click one to see what it could be instead. ${scale}`;
+  return `To the model, the edited version is ${times(answer.total)}: the sum of what all ${all} gain or lose, each ${seen}. ${scale}`;
 }
 
 // Vertices
@@ -177,18 +191,26 @@ function open(source, leaveOneOut = page.state.leaveOneOut) {
   });
 }
 
+const known = (attributes) => attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ");
+
+// The tables that the server was started with.
+async function openGreeting(name) {
+  await waitForUpload(name, 0);
+  await open({ upload: name, graph: 0 }, page.upload.can_leave_out);
+}
+
 // Who is asked: the loaded model, or one that was fitted to an upload.
 function introduce(report) {
   page.upload = report;
   const several = report !== null && report.graphs.length > 1;
   byId("graph-field").hidden = !several;
   if (report !== null) byId("smiles").value = byId("examples").value = "";
-  const known = (attributes) => attributes.map(({ name }) => name.replaceAll("_", " ")).join(", ");
   if (report?.fitted) byId("about").textContent = `What was chosen for these tables answers; it knows ${known(report.attributes)}.`;
   else if (page.about.model) {
-    const { models, levels, states, attributes } = page.about.model;
-    const size = models > 1 ? `${models} models answer as one, of at most` : "The model has";
-    byId("about").textContent = `${size} ${levels} levels and ${states} states, and knows ${known(attributes)}.`;
+    const { models, levels, attributes, learned_from: from } = page.about.model;
+    const who = models > 1 ? `${models} models answer as one` : "One model answers";
+    const reach = levels > 1 ? `looks up to ${levels - 1} edge${levels > 2 ? "s" : ""} away, and` : "";
+    byId("about").textContent = `${who}${from ? `, which has learned from ${from}` : ""}; it ${reach} knows ${known(attributes)}.`;
   }
   showChoice(report?.fitted ? report.chosen : null);
 }
@@ -290,7 +312,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
 
 attempt(async () => {
   try {
-    page.about = await waitFor("/api/about", "Learning the built-in molecules, once …");
+    page.about = await waitFor("/api/about", "Loading the model …");
   } catch (error) {
     page.about = await get("/api/about"); // tables can do without that model
     throw error;
@@ -300,9 +322,14 @@ attempt(async () => {
   introduce(null);
   for (const field of ["smiles", "examples"]) byId(field).disabled = !model.molecules;
   byId("examples").append(...(model.molecules ? examples : []).map(({ name, smiles }) => element("option", { value: smiles, textContent: name })));
-  if (model.molecules || location.hash.includes("upload=")) await restore();
+  const { columns, greeting } = page.about;
+  byId("id-column").textContent = columns.id ?? "any";
+  [byId("source-column").textContent, byId("target-column").textContent] = [columns.source, columns.target];
+  [byId("type-column").textContent, byId("graph-column").textContent] = [columns.edge_type, columns.graph];
+  if (greeting !== null && !location.hash) await openGreeting(greeting);
+  else if (model.molecules || location.hash.includes("upload=")) await restore();
   else {
     byId("upload").open = true;
-    tell("This model does not know molecules: upload tables with its attributes.");
+    tell(`This model knows tables with ${known(model.attributes)}: upload one.`);
   }
 });

@@ -32,7 +32,7 @@ export function toSvg(answer, mode, limit) {
     for (const [name, value] of Object.entries({ x: left, y: 28, width: box.width, height: box.height })) picture.setAttribute(name, value);
     sheet.append(heading, picture);
   });
-  const scale = legend(mode, limit, "light", { text: "#23282e" });
+  const scale = legend(mode, limit, "light", { text: "#23282e" }, Boolean(answer.structures[0]));
   for (const [name, value] of Object.entries({ x: width / 2 - 150, y: box.height + 40, width: 300, height: 62 })) scale.setAttribute(name, value);
   sheet.append(scale);
   return new XMLSerializer().serializeToString(sheet);

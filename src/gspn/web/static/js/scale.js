@@ -21,6 +21,13 @@ export function colour(value, limit, look) {
   return `#${mixed.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
 }
 
+// The same on a disc that something is written over: half of the way to the paper.
+export function softer(value, limit, look) {
+  const paper = channels(look === "dark" ? "#1d2125" : "#ffffff");
+  const mixed = channels(colour(value, limit, look)).map((part, i) => Math.round(0.55 * part + 0.45 * paper[i]));
+  return `#${mixed.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+}
+
 // Black or white, whichever is read more easily on the colour.
 export function ink(fill) {
   const [r, g, b] = channels(fill).map((part) => ((part / 255 + 0.055) / 1.055) ** 2.4);
@@ -35,9 +42,9 @@ export function fitted(values, least) {
 }
 
 export const MODES = {
-  change: { title: "Change of log-likelihood, nats", least: 0.01, show: signed, tick: String },
-  relative: { title: "Change ÷ |log-likelihood before|", least: 0.01, show: percent, tick: (end) => `${100 * end} %` },
-  likelihood: { title: "Log-likelihood less the original’s mean, nats", least: 0.1, show: signed, tick: String },
+  change: { title: "Less or more likely than before", least: 0.01, show: signed, tick: String },
+  relative: { title: "The change, compared with how unlikely it was before", least: 0.01, show: percent, tick: (end) => `${100 * end} %` },
+  likelihood: { title: "Less or more likely than the original on average", least: 0.1, show: signed, tick: String },
 };
 
 // What colours the two drawings in a mode: [original, edited], one number per vertex.
@@ -61,6 +68,17 @@ export function percent(value) {
 export function plain(value, digits = 3) {
   return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
 }
+
+// How many times as likely a change of a logarithm makes something, in words.
+export function times(change) {
+  if (change === null || change === undefined) return "";
+  const factor = Math.exp(Math.min(Math.abs(change), 700));
+  if (factor < 1.005) return "as likely as before";
+  const written = factor >= 1e6 ? `10${superscript(Math.round(Math.log10(factor)))}` : factor >= 100 ? Math.round(factor).toLocaleString("en") : factor >= 10 ? factor.toFixed(0) : factor.toPrecision(2);
+  return `${written} times ${change > 0 ? "more" : "less"} likely`;
+}
+
+const superscript = (number) => [...String(number)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
 
 // Probabilities in as few characters as tell something.
 export function share(probability) {

@@ -2,7 +2,7 @@
 
 import { draw, frame } from "./drawing.js";
 import { named } from "./bars.js";
-import { MODES, painted, signed, theme } from "./scale.js";
+import { MODES, painted, signed, theme, times } from "./scale.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -22,12 +22,13 @@ export function views(answer) {
     });
   }
   const text = (value) => (value === null ? "?" : typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(3) : named(value));
-  const side = (edges, entries, marks, problems) => ({
-    names: answer.names, isMolecule: answer.is_molecule, edgeTypes: answer.edge_types,
+  const side = (edges, entries, marks, problems, structure) => ({
+    names: answer.names, isMolecule: answer.is_molecule, edgeTypes: answer.edge_types, structure,
     edges, labels: entries[written].map(text), changed: marks, problems,
   });
   const problems = new Set(answer.problems.map(({ vertex }) => vertex));
-  return [side(answer.edges, answer.entries, new Set(), new Set()), side(answer.edges_after, answer.entries_after, changed, problems)];
+  const [before, after] = answer.structures;
+  return [side(answer.edges, answer.entries, new Set(), new Set(), before), side(answer.edges_after, answer.entries_after, changed, problems, after)];
 }
 
 export class Stage {
@@ -122,4 +123,4 @@ export class Stage {
   }
 }
 
-export const totals = (answer) => `${signed(answer.total)} nats`;
+export const totals = (answer) => `${signed(answer.total)} (${times(answer.total)})`;

@@ -49,7 +49,7 @@ export class Table {
     const [old, now] = [answer.entries[written], answer.entries_after[written]];
     const numbers = (name, title, show) => ({ title, of: (v) => answer[name][v], show: (v) => show(answer[name][v]), number: true });
     return [
-      { title: "Vertex", of: (v) => v, show: (v) => answer.names[v] },
+      { title: answer.is_molecule ? "Atom" : "Vertex", of: (v) => v, show: (v) => answer.names[v] },
       { title: written.replaceAll("_", " "), of: (v) => named(now[v]), show: (v) => (old[v] === now[v] ? named(now[v]) : `${named(old[v])} → ${named(now[v])}`) },
       numbers("before", "Before", plain), numbers("after", "After", plain),
       numbers("change", "Change", signed), numbers("relative", "Relative", percent),
