@@ -42,7 +42,9 @@ def main(vertices: int) -> None:
     rng = np.random.default_rng(0)
     label = rng.integers(CLASSES, size=vertices)
     ends = _edges(rng, label, vertices * DEGREE // 2)
-    x = np.column_stack([rng.normal(0.5 * (label == 0), 1.0), rng.normal(size=(vertices, 2)), rng.random(vertices) < 0.5])
+    x = np.column_stack(
+        [rng.normal(0.5 * (label == 0), 1.0), rng.normal(size=(vertices, 2)), rng.random(vertices) < 0.5]
+    )
     x[rng.random(x.shape) < 0.3] = np.nan
     y = np.where(rng.random(vertices) < LABELLED, label, np.nan)
     schema = Schema([Continuous("a"), Continuous("b"), Continuous("c"), Binary("d")])
