@@ -17,7 +17,7 @@ from gspn.benchmarks.anonymous import watch
 
 VERTICES = (10_000, 100_000, 1_000_000)
 DEGREE, CLASSES, LABELLED = 10, 4, 0.1
-THREADS = 1
+THREADS = 2
 
 
 def run() -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def main(vertices: int) -> None:
     data = Data(x=torch.from_numpy(x), edge_index=edge_index, y=torch.from_numpy(y))
     graph = pack(data, schema)
     target = Categorical("class", range(CLASSES))
-    model = SupervisedGSPN(schema, target, target_level="vertex", labels="evidence")
+    model = SupervisedGSPN(schema, target, target_level="vertex")
     fit, fitted = watch(lambda: model.fit(graph, progress=False))
     found: list[Any] = []
     predict, predicted = watch(lambda: found.append(model.predict(graph)))
