@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 
 from gspn import pack
 from gspn.baselines.attribute_columns import AttributeColumns, pool
+from gspn.baselines.on_rows import standardised
 
 
 def test_statistics_by_graph() -> None:
@@ -48,3 +49,14 @@ def test_larger_degrees_and_unknown_edge_types_than_in_training() -> None:
     row = dict(zip(columns.names, columns(pack([star], EVERY_KIND))[0], strict=True))
     assert np.isclose(row[f"degree_{int(columns.degrees[-1])}_logsum"], np.log1p(1))
     assert row["edge_type_0_logsum"] == 0
+
+
+def test_what_is_nearly_constant_in_training_leads_nobody_astray() -> None:
+    """A column that moves by a thousandth in training is thousands of deviations away on a graph that has it whole."""
+    training, other = np.zeros((100, 2)), np.array([[1.0, 0.5]])
+    training[0, 0], training[:, 1] = 1e-3, np.linspace(-1, 1, 100)
+    centre, scale = training.mean(0), training.std(0)
+    assert (other - centre)[0, 0] / scale[0] > 5_000
+    rows = standardised(other, centre, scale)
+    assert rows[0, 0] == 10
+    assert rows[0, 1] == (0.5 - centre[1]) / scale[1]

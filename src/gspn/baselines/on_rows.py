@@ -25,6 +25,9 @@ JUDGES = ("validation", "folds")
 _LEAST = 1e-9
 """Deviation of a column that counts as constant."""
 
+_FAR = 10.0
+"""Deviations: as far as rows may lie from the mean."""
+
 
 class OnRows(Predicting):
     """Rows, then the head that validation graphs (or, without them, cross-validation) find best."""
@@ -91,5 +94,10 @@ def check_heads(heads: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def standardised(rows: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
-    """Rows in units of training rows; columns that were constant there say nothing."""
-    return np.where(scale > _LEAST, (rows - centre) / np.where(scale > _LEAST, scale, 1.0), 0.0)
+    """Rows in units of training rows; columns that were constant there say nothing.
+
+    What is nearly constant there may lie thousands of deviations away elsewhere, where no line has been learned: it
+    counts as `_FAR` deviations away, in training as well.
+    """
+    found = np.where(scale > _LEAST, (rows - centre) / np.where(scale > _LEAST, scale, 1.0), 0.0)
+    return np.clip(found, -_FAR, _FAR)

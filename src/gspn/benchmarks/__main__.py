@@ -10,7 +10,8 @@ from pathlib import Path
 from gspn.benchmarks.measure import show
 
 NAMES = (
-    "batches", "bounded", "covariances", "epoch", "growth", "heads", "start", "step", "versions", "what_if",
+    "batches", "bounded", "covariances", "epoch", "growth", "heads",
+    "start", "step", "versions", "vertices", "what_if",
 )  # fmt: skip
 """The modules beside this one that have something to run."""
 

@@ -57,7 +57,9 @@ _CHANCE = 2.0
 """Nats, all held-out labels together, that the best of so many regressions gains were there nothing to know."""
 _COMPLETE = 0.95
 """Share of labelled vertices from which on a graph counts as labelled."""
-_HIDE, _FOLDS = -11, -12
+_MOST_LEARNED = 20_000
+"""Labelled vertices that regressions learn from; with more of them, slopes hardly change."""
+_HIDE, _FOLDS, _SAMPLE = -11, -12, -13
 """Names of streams of random numbers."""
 
 
@@ -139,7 +141,8 @@ def learn_labels(
         own = read(network, training)
         readout.set_units(own.truth)
         readout.context.settle(own.attributes, readout.context.labels_told(own.batch, own.truth, own.paths))
-        exams = list(_exams(network, own, validation, seed))
+        rows = _sample(own, seed)
+        exams = list(_exams(network, own, rows, validation, seed))
         weights = _class_weights(readout, own.truth, class_weight)
         strengths: Sequence[float] = STRENGTHS
         outcome = LabelFit()
@@ -160,7 +163,7 @@ def learn_labels(
                 )
         if exams:
             _doubt(readout, chosen, outcome)
-        copies = _copies(readout, own, own.rows, own.truth, seed)
+        copies = _copies(readout, own, rows, own.truth, seed)
         for name, kind in KINDS.items():
             part = _of(readout, name)
             if name in chosen:
@@ -170,9 +173,21 @@ def learn_labels(
     return outcome
 
 
-def _exams(network: LabelNetwork, own: LabelledBatch, validation: GraphDataset | None, seed: int) -> Iterator[Exam]:
+def _sample(own: LabelledBatch, seed: int) -> Tensor:
+    """The labelled vertices, or as many of them as there is time for; all labels are evidence in any case."""
+    rows = own.rows
+    if len(rows) <= _MOST_LEARNED:
+        return rows
+    graph, vertex = (key[rows] for key in own.batch.vertex_keys())
+    drawn = keyed_uniform(seed, _SAMPLE, graph, vertex)
+    return rows[drawn.argsort(stable=True)[:_MOST_LEARNED].sort().values]
+
+
+def _exams(
+    network: LabelNetwork, own: LabelledBatch, rows: Tensor, validation: GraphDataset | None, seed: int
+) -> Iterator[Exam]:
     """What judges: the validation graphs, or labels held out in turn; nothing where there are too few labels."""
-    context, rows, judges = network.readout.context, own.rows, 0
+    context, judges = network.readout.context, 0
     if validation is not None:
         other = read(network, validation)
         asked = other.rows
