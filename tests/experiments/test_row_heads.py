@@ -116,7 +116,12 @@ def test_numbers_of_labels_share_a_model_and_its_rows(
     monkeypatch.setattr(row_heads, "_rows_of", OrderedDict())
     trained: list[str] = []
     fit = systems.fit
-    monkeypatch.setattr(systems, "fit", lambda name, *given: trained.append(name) or fit(name, *given))
+
+    def noted(name: str, *given: Any) -> Any:
+        trained.append(name)
+        return fit(name, *given)
+
+    monkeypatch.setattr(systems, "fit", noted)
     found = all_records(parse_grid(text, "toy"), tmp_path, ASSESSMENT)
     assert len(found) == 14
     assert trained.count("GSPN") == 1
