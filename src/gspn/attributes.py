@@ -14,6 +14,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -384,13 +385,18 @@ class Schema:
     @property
     def names(self) -> tuple[str, ...]:
         """The attributes' names in order."""
-        return tuple(attribute.name for attribute in self.attributes)
+        return tuple(self._columns)
+
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        """The column of every attribute by name: schemas may have thousands."""
+        return {attribute.name: column for column, attribute in enumerate(self.attributes)}
 
     def index(self, name: str) -> int:
         """The column of the attribute with this name."""
         try:
-            return self.names.index(name)
-        except ValueError:
+            return self._columns[name]
+        except (KeyError, TypeError):
             raise InputError(f"no attribute {name!r} in the schema; known: {enumerate_briefly(self.names)}") from None
 
     def __len__(self) -> int:

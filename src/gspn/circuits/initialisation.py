@@ -9,6 +9,7 @@ distances, centres and densities over the observed entries.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 
 import torch
@@ -38,13 +39,12 @@ def initialise(
         x = x[torch.randperm(len(x), generator=generator)[:MAX_ROWS]]
     features = _features(template, leaves, x)
     dealt, logits = _deal(template.structure, schema, features, x, num_states, generator)
+    by_scope = defaultdict[tuple[int, ...], list[Leaf]](list)
+    for unit in walk(template.structure):
+        if isinstance(unit, Leaf):
+            by_scope[tuple(sorted(map(schema.index, unit.attributes)))].append(unit)
     for scope, family in zip(template.scopes, leaves, strict=True):
-        own = [
-            leaf
-            for leaf in walk(template.structure)
-            if isinstance(leaf, Leaf) and sorted(map(schema.index, leaf.attributes)) == list(scope)
-        ]
-        family.start([x[dealt[id(leaf)]][:, list(scope)] for leaf in own], generator)
+        family.start([x[dealt[id(leaf)]][:, list(scope)] for leaf in by_scope[tuple(scope)]], generator)
     return logits
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, overload
 
 from gspn import graph_level  # its predictors are imported when somebody asks for them, or for the types of `load`
 from gspn.errors import InputError
+from gspn.files import read_json
 from gspn.models.gspn import GSPN
 from gspn.models.saving import load as load_model
 from gspn.models.stack import Stack
@@ -47,8 +47,8 @@ def _loaded(folder: Path) -> Saved:
 def _note(folder: Path) -> dict[str, Any] | None:
     """The content of a predictor's `model.json`; None for anything else."""
     try:
-        note = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        note = read_json(folder / "model.json")
+    except (OSError, ValueError):
         return None
     own = isinstance(note, dict) and note.get("model") in ("GraphClassifier", "GraphRegressor")
     return note if own else None

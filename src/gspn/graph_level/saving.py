@@ -23,7 +23,7 @@ from gspn.baselines.attribute_columns import AttributeColumns
 from gspn.baselines.features import Features
 from gspn.baselines.subtrees import Subtrees
 from gspn.errors import CheckpointError, GSPNError, InputError
-from gspn.files import read_tensors, replace_file, sync_folder, tensor_bytes
+from gspn.files import digest_of_file, read_tensors, replace_file, sync_folder, tensor_bytes
 from gspn.graph_level.features import GraphFeatures, Learned
 from gspn.models.gspn import GSPN
 from gspn.models.saving import load as load_model
@@ -93,7 +93,7 @@ def load(folder: Path, note: Mapping[str, Any]) -> GraphPredictor:
         if not isinstance(name, str) or not re.fullmatch("[0-9a-f]{64}", name):
             raise CheckpointError(f"{path} does not name its tensors by a digest")
         file = _tensors_of(folder, name)
-        if not file.exists() or hashlib.sha256(file.read_bytes()).hexdigest() != name:
+        if digest_of_file(file) != name:
             raise CheckpointError(
                 f"{folder} holds no {file.name} that belongs to its model.json (damaged or exchanged)"
             )
@@ -147,7 +147,7 @@ def _load_member(folder: Path, digest: Any) -> GSPN:
         raise CheckpointError(f"{folder / 'model.json'}: members must be named by digests")
     own = member_folder(folder, digest)
     described = own / "model.json"
-    if not described.exists() or hashlib.sha256(described.read_bytes()).hexdigest() != digest:
+    if digest_of_file(described) != digest:
         raise CheckpointError(f"{described} does not belong to {folder / 'model.json'} (damaged or exchanged)")
     return load_model(own, GSPN)
 
