@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from gspn.attributes import Continuous, Schema
-from gspn.convert.tables import from_tables
+from gspn.convert.frames import from_tables
 from gspn.graphs.dataset import GraphDataset
 
 ONE = Schema([Continuous("a")])

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from gspn.atoms import find_atoms
     from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
     from gspn.convert.arrays import from_arrays, to_arrays
-    from gspn.convert.frames import graph_table, to_tables, vertex_table
+    from gspn.convert.frames import from_tables, graph_table, to_tables, vertex_table
     from gspn.convert.molecules import from_sdf, from_smiles
     from gspn.convert.networkx import from_networkx, to_networkx
-    from gspn.convert.tables import from_tables
     from gspn.errors import GSPNError
     from gspn.graph_level.edit_list import edit_list
     from gspn.graph_level.features import GraphFeatures
@@ -59,7 +58,7 @@ _HOMES = {
     "from_networkx": "gspn.convert.networkx",
     "from_sdf": "gspn.convert.molecules",
     "from_smiles": "gspn.convert.molecules",
-    "from_tables": "gspn.convert.tables",
+    "from_tables": "gspn.convert.frames",
     "graph_table": "gspn.convert.frames",
     "load": "gspn.graph_level.loading",
     "pack": "gspn.graphs",

@@ -16,9 +16,8 @@ from small_datasets import SCHEMA, assert_same, datasets, undirected
 from small_graphs import EVERY_KIND, draw_graphs
 from small_tables import NODES, TWO, edges, read_back
 
-from gspn.convert.frames import graph_table, to_tables, vertex_table
+from gspn.convert.frames import from_tables, graph_table, to_tables, vertex_table
 from gspn.convert.networkx import from_networkx, to_networkx
-from gspn.convert.tables import from_tables
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.graphs.pack import pack

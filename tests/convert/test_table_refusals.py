@@ -10,7 +10,7 @@ import pytest
 from small_tables import EDGES, NODES, ONE, TWO, edges
 
 from gspn.attributes import Binary, Continuous
-from gspn.convert.tables import from_tables
+from gspn.convert.frames import from_tables
 from gspn.errors import InputError
 
 

@@ -12,8 +12,7 @@ from small_datasets import assert_same, edge_counts
 from small_tables import EDGES, NODES, ONE, TWO, edges, names_of, targets_of
 
 from gspn.attributes import Binary, Categorical, Continuous, Count, Schema
-from gspn.convert.frames import to_tables
-from gspn.convert.tables import from_tables
+from gspn.convert.frames import from_tables, to_tables
 from gspn.errors import InputError
 
 

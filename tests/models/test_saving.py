@@ -247,9 +247,12 @@ DESCRIPTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     "unknown objective": (put("settings", "objective", value="exec"), "objective"),
     "other tensors": (put("tensors", value="0" * 64), ""),
     "no tensors": (put("tensors", value=None), ""),
-    "more states than there is memory for": (put("settings", "num_states", value=10**9), "does not fit"),
-    "more levels than there is memory for": (put("settings", "num_layers", value=10**9), "does not fit"),
-    "more edge types than there is memory for": (put("settings", "num_edge_types", value=10**9), "does not fit"),
+    "states beyond memory": (put("settings", "num_states", value=10**9), "raw_transitions: not"),
+    "levels beyond memory": (put("settings", "num_layers", value=10**9), "raw_transitions: not"),
+    "edge types beyond memory": (
+        put("settings", "num_edge_types", value=10**9),
+        "raw_transitions: not",
+    ),
 }
 
 

@@ -444,7 +444,7 @@ def test_a_refused_fit_leaves_the_model_as_it_was() -> None:
         ({"target": "kind"}, "target must be a Categorical, Continuous, Binary or Count, or a Schema of several"),
         ({"target": None}, "target must be"),
         ({"target_level": "edge"}, "target_level must be one of 'graph', 'vertex', got 'edge'"),
-        ({"pooling": "max"}, "pooling must be one of 'sum', 'mean', got 'max'"),
+        ({"pooling": "max"}, "pooling must be one of 'sum', 'mean', 'standardised', got 'max'"),
         ({"head": "deep"}, "head must be one of 'circuit', 'linear', got 'deep'"),
         ({"num_graph_states": 0}, "num_graph_states must be an integer of at least 1, got 0"),
         ({"num_graph_states": 2.5}, "num_graph_states must be an integer"),

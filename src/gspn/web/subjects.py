@@ -22,8 +22,8 @@ from gspn.attributes import Categorical, Schema
 from gspn.columns import shorten
 from gspn.convert import valences
 from gspn.convert.atoms import BOND_TYPES, FEATURES, OGB_SCHEMA, import_rdkit
+from gspn.convert.frames import from_tables
 from gspn.convert.molecules import from_smiles
-from gspn.convert.tables import from_tables
 from gspn.errors import InputError
 from gspn.graphs.dataset import GraphDataset
 from gspn.models.gspn import GSPN
