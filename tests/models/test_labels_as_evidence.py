@@ -428,8 +428,10 @@ def test_labels_of_vertices_are_evidence_unless_one_says_otherwise() -> None:
 @pytest.mark.parametrize("argument", [{"head": "linear"}, {"num_graph_states": 16}, {"pooling": "mean"}])
 def test_what_only_the_readout_has_is_not_ignored(argument: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"{next(iter(argument))}=.* is for labels='targets'"):
-        SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex", **argument)
-    SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex", labels="targets", **argument)
+        SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex", labels="evidence", **argument)
+    for labels in (None, "targets"):  # who sets it means targets
+        model: Any = SupervisedGSPN(ATTRIBUTES, KIND, target_level="vertex", labels=labels, **argument)
+        assert model.goal.kind == "targets"
 
 
 @pytest.mark.parametrize("level", ["graph", "vertex"])

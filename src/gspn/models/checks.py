@@ -220,13 +220,16 @@ def _check_readout(target: Any, num_graph_states: Any, pooling: Any, target_leve
                 )
 
 
-def role_of_labels(labels: str | None, target_level: str) -> str:
-    """What labels are to a model where nobody says."""
-    return labels or ("evidence" if target_level == "vertex" else "targets")
-
-
 _OF_TARGETS: Mapping[str, Any] = {"num_graph_states": 32, "pooling": "sum", "head": "circuit"}
 """Arguments of models whose labels are targets alone, and what they are where nobody says."""
+
+
+def role_of_labels(given: Mapping[str, Any]) -> str:
+    """What labels are to a model with these arguments: whoever sets those of "targets" alone means "targets"."""
+    if given["labels"] is not None:
+        return str(given["labels"])
+    asked = given["target_level"] != "vertex" or any(given[name] != usual for name, usual in _OF_TARGETS.items())
+    return "targets" if asked else "evidence"
 
 
 def _check_labels(given: Mapping[str, Any]) -> None:
@@ -234,7 +237,7 @@ def _check_labels(given: Mapping[str, Any]) -> None:
     check_choice("labels", labels, (None, "targets", "evidence"))
     check_integer("hidden", given["hidden"], 0)
     check_choice("class_weight", class_weight, (None, "balanced"))
-    if role_of_labels(labels, given["target_level"]) == "targets":
+    if role_of_labels(given) == "targets":
         if class_weight is not None:
             raise InputError("class_weight is for labels='evidence'")
         return
@@ -243,8 +246,8 @@ def _check_labels(given: Mapping[str, Any]) -> None:
     for name, usual in _OF_TARGETS.items():
         if given[name] != usual:
             raise InputError(
-                f"{name}={given[name]!r} is for labels='targets': labels that are evidence, as they are for targets of "
-                "vertices unless you say labels='targets', are predicted by regressions of their own"
+                f"{name}={given[name]!r} is for labels='targets': labels that are evidence are predicted by regressions of "
+                "their own"
             )
     targets = target_schema(given["target"])
     if class_weight is not None and (len(targets) > 1 or not isinstance(targets[0], Binary | Categorical)):

@@ -57,7 +57,7 @@ class SupervisedGSPN(GSPN):
         The role of labels. "evidence", for targets of vertices: known labels of other vertices are evidence for a
         vertex's label, its own never is. They are the `y` of the graphs, NaN where unknown; see `predict`. "targets":
         they are only predicted, from states. None is "evidence" for targets of vertices and "targets" for those of
-        graphs; `num_graph_states`, `pooling` and `head` are for "targets" alone, and refused elsewhere.
+        graphs, or where `num_graph_states`, `pooling` or `head` are set, which are for "targets" alone.
     hidden:
         Where labels are evidence: units of the hidden layer that is tried beside plain regressions; 0 tries none.
     class_weight:
@@ -174,7 +174,7 @@ class SupervisedGSPN(GSPN):
 
     @property
     def _are_evidence(self) -> bool:
-        return role_of_labels(self.labels, self.target_level) == "evidence"
+        return role_of_labels(vars(self)) == "evidence"
 
     @property
     def network(self) -> nn.Module:
