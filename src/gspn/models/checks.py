@@ -246,8 +246,8 @@ def _check_labels(given: Mapping[str, Any]) -> None:
     for name, usual in _OF_TARGETS.items():
         if given[name] != usual:
             raise InputError(
-                f"{name}={given[name]!r} is for labels='targets': labels that are evidence are predicted by regressions "
-                "of their own"
+                f"{name}={given[name]!r} is for labels='targets': labels that are evidence are predicted by "
+                "regressions of their own"
             )
     targets = target_schema(given["target"])
     if class_weight is not None and (len(targets) > 1 or not isinstance(targets[0], Binary | Categorical)):
