@@ -77,7 +77,7 @@ class StoredGraph:
         """A graph that `store_graph` wrote.
 
         All files are read through twice, for their digests and for what is in them: compiled code trusts them
-        afterwards. With files in the page cache that takes about three seconds per 10⁸ edges.
+        afterwards. With files in the page cache that takes about a second per 10⁷ edges.
         """
         folder = Path(folder)
         path = folder / "graph.json"
