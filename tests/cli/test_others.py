@@ -54,7 +54,7 @@ def test_the_page_is_served(run: Run, drug_model: Path, tmp_path: Path, monkeypa
     fake.serve = lambda model=None, **others: called.append((model, others))
     monkeypatch.setitem(sys.modules, "gspn.web", fake)
     run("serve", "-m", drug_model, "--port", "0", "--no-open")
-    assert called == [(drug_model, {"host": "127.0.0.1", "port": 0, "open_browser": False})]
+    assert called == [(drug_model, {"host": "127.0.0.1", "port": 0, "open_browser": False, "tables": None})]
     assert "not a saved model" in run("serve", "-m", tmp_path, code=2).stderr
     monkeypatch.setitem(sys.modules, "gspn.web", None)
     assert "gspn[web" in run("serve", code=1).stderr

@@ -131,7 +131,7 @@ def test_known_labels_of_vertices_are_evidence(run: Run, files: Path, tmp_path: 
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     tables = (tmp_path / "nodes.csv", files / "edges.csv")
     run("fit", *tables, "--target", "team", "--level", "vertex", "-o", tmp_path / "m", *SMALL)
-    assert gspn.load(tmp_path / "m", gspn.SupervisedGSPN).labels == "evidence"
+    assert gspn.load(tmp_path / "m", gspn.SupervisedGSPN).goal.kind == "labels"
     found = parsed(run("predict", *tables, "-m", tmp_path / "m", "--json"))
     assert all(row["team_predicted"] is not None for row in found["table"])
     assert [row["learned_from"] for row in found["table"][:4]] == [False, True, True, False]

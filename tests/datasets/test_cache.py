@@ -263,10 +263,14 @@ def test_an_entry_of_a_read_only_cache_is_used(
     tu_archive()
     load("TINY", root=root, progress=False)
 
-    def refuse(*_: object, **__: object) -> int:
-        raise PermissionError("read-only")
+    opened = os.open
 
-    monkeypatch.setattr("filelock._unix.os.open", refuse)
+    def refuse(path: Any, flags: int, *others: Any, **more: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise PermissionError("read-only")
+        return opened(path, flags, *others, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
     load("TINY", root=root, progress=False)
     assert parsed == ["TINY"]
 

@@ -30,7 +30,7 @@ WRONG: dict[str, list[Any]] = {
     "n_init": [0, 1.0],
     "seed": [-1, None, True, 0.5, 2**63, 2**64],
     "template": ["naive Bayes", [Leaf("charge")]],
-    "schema": [None, "charge", [Continuous("charge")]],
+    "schema": ["charge", [Continuous("charge")]],
 }
 
 

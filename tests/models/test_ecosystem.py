@@ -53,6 +53,7 @@ ARGUMENTS: dict[str, Any] = {
     "start": "clusters",
     "halve_every": 20,
     "atoms": {"charge": [0.0]},
+    "gaps": "informative",
 }
 """Every constructor argument, none at its default but those that exclude others."""
 

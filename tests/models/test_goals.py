@@ -64,4 +64,4 @@ def test_models_say_what_they_learn(labels: str, kind: str) -> None:
     assert make().goal.kind == "entries"
     model = SupervisedGSPN(EVERY_KIND, Binary("y"), target_level="vertex", labels=labels)
     assert model.goal.kind == kind
-    assert set(model.goal.arguments) - set(make().goal.arguments) == {"likelihood_weight", "monitor"}
+    assert set(model.goal.arguments) - set(make().goal.arguments) == {"likelihood_weight", "monitor", "pretraining"}

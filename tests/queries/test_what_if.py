@@ -368,12 +368,12 @@ Refused = Callable[[GSPN, Data], object]
         (lambda m, g: m.what_if(g, {1: {"mass": 1.0}}), "no attribute 'mass' in the schema; known: element, charge"),
         (lambda m, g: m.what_if(g, {1: {"element": "Xe"}}), "vertex 1, .*'element': 'Xe' .*C, N, O"),
         (lambda m, g: m.what_if(g, {1: {"charge": float("inf")}}), "vertex 1, attribute 'charge': .*infinite"),
-        (lambda m, g: m.what_if(g, {1: {"charge": 1e9}}), "vertex 1, attribute 'charge': 1e+09 is more than"),
+        (lambda m, g: m.what_if(g, {1: {"charge": 1e9}}), "vertex 1, attribute 'charge': 1e\\+09 is more than"),
         (lambda m, g: m.what_if(g, remove_edges=[(0, 3)]), "the edge 0 → 3 cannot be removed: the graph has no such"),
         (lambda m, g: m.what_if(g, remove_edges=[(0, 1)] * 2), "the edge 0 → 1 cannot be removed: the graph has it 1"),
         (lambda m, g: m.what_if(g, remove_edges=(0, 1)), r"remove_edges: .*\(source, target"),
-        (lambda m, g: m.what_if(g, add_edges=[(0, 1, 2, 3)]), "add_edges: an edge is (source, target) or"),
-        (lambda m, g: m.what_if(g, add_edges=3), "add_edges must be a list of edges (source, target), got 3"),
+        (lambda m, g: m.what_if(g, add_edges=[(0, 1, 2, 3)]), "add_edges: an edge is \\(source, target\\) or"),
+        (lambda m, g: m.what_if(g, add_edges=3), "add_edges must be a list of edges \\(source, target\\), got 3"),
         (lambda m, g: m.what_if(g, add_edges=[(0, 6)]), "add_edges: vertex 6 does not exist: the graph has 6 vertices"),
         (lambda m, g: m.what_if(g, add_edges=[(0, 3, 1)]), "add_edges, edge 0 → 3: the graph's edges have no types"),
         (lambda m, g: m.what_if(g, directed="no"), "directed must be True, False or None, got 'no'"),
@@ -381,16 +381,15 @@ Refused = Callable[[GSPN, Data], object]
         (lambda m, g: m.what_if(Batch.from_data_list([g]), {}), "what_if compares two versions of one graph"),
         (lambda m, g: m.what_if_all(g, "mass"), "no attribute 'mass' in the schema"),
         (lambda m, g: m.what_if_all(g, "charge"), "attribute 'charge' is continuous: pass values="),
-        (lambda m, g: m.what_if_all(g, "charge", values=[0, 1e9]), "attribute 'charge': 1e+09 is more than 1e+06"),
+        (lambda m, g: m.what_if_all(g, "charge", values=[0, 1e9]), "attribute 'charge': 1e\\+09 is more than 1e\\+06"),
         (lambda m, g: m.what_if_all(g, "element", values=["C", "Xe"]), "attribute 'element', row 1: 'Xe' is none of"),
         (lambda m, g: m.what_if_all(g, "element", vertices=[7]), "vertex 7 does not exist"),
         (lambda m, g: m.what_if_all([g], "element", vertices=[0]), "vertices can be chosen in one graph only"),
     ],
 )
 def test_refusals(ask: Refused, message: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=message):
         ask(random_model(ELEMENT), ring(6))
-    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(

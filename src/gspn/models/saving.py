@@ -238,12 +238,13 @@ def _model(folder: Path, description: dict[str, Any]) -> GSPN:
     from gspn.models.gspn import GSPN
     from gspn.models.supervised import SupervisedGSPN
 
-    path, tensors = folder / "model.json", _read_tensors(folder, description["tensors"])
+    path = folder / "model.json"
     models: dict[str, type[GSPN]] = {"GSPN": GSPN, "SupervisedGSPN": SupervisedGSPN}
     if description["model"] not in models:
         raise CheckpointError(f"{path} describes a {description['model']!r}, which is not known here")
     if description["dtype"] not in _DTYPES:
         raise CheckpointError(f"{path} names the dtype {description['dtype']!r}, which is not known here")
+    tensors = _read_tensors(folder, description["tensors"])
     _check_sizes(description["settings"], tensors, path)
     try:
         model = models[description["model"]](**settings_from_json(description["settings"]))
