@@ -21,7 +21,8 @@ from gspn.experiments.records import Record, Records
 from gspn.experiments.runs import ASSESSMENT, SELECTION, Run
 from gspn.experiments.sources import Division, Source, fold_digest
 from gspn.experiments.vertices.sets import SETS as VERTEX_SETS
-from gspn.experiments.yardstick.sets import SETS
+from gspn.experiments.vertices.sets import VertexSource
+from gspn.experiments.yardstick.sets import SETS, YardstickSource
 from gspn.targets import Target
 
 _log = logging.getLogger(__name__)
@@ -115,12 +116,17 @@ def loaded(source: Source) -> Facts:
     )
 
 
+_YARDSTICKS: Mapping[str, type[Source]] = {"impute": YardstickSource, "label": VertexSource}
+"""Questions that have sets of their own, under names that others have, too."""
+
+
 def recorded(records: Records) -> Callable[[Source], Facts]:
     """As runs have recorded them, for whoever has no data but wants to know what was found; the last run counts."""
     runs = [record["run"] for record in sorted(records.all(), key=lambda record: str(record["finished"]))]
 
     def facts(source: Source) -> Facts:
-        own = [run for run in runs if {**run["data"], "digest": None} == source.spec() | {"digest": None}]
+        asked = [run for run in runs if _YARDSTICKS.get(run["question"], Source) is type(source)]
+        own = [run for run in asked if {**run["data"], "digest": None} == source.spec() | {"digest": None}]
         digest = own[-1]["data"]["digest"] if own else ""
         own = [run for run in own if run["data"]["digest"] == digest]
         folds = {_spec(run["division"]): run["division"]["digest"] for run in own}
