@@ -79,8 +79,18 @@ def test_the_saved_predictor_is_judged_on_molecules_it_has_not_seen(run: Run, tm
     chains = ["C" * n + end for n in range(1, 17) for end in ("O", "N", "Cl")]
     lines = [f"{smiles},{len(smiles)}.5" for smiles in chains]
     (tmp_path / "chains.csv").write_text("\n".join(["smiles,length", *lines]))
-    said = run("fit", tmp_path / "chains.csv", "--target", "length", "-o", tmp_path / "m", "--features", "element",
-               "--json", *SMALL)  # fmt: skip
+    said = run(
+        "fit",
+        tmp_path / "chains.csv",
+        "--target",
+        "length",
+        "-o",
+        tmp_path / "m",
+        "--features",
+        "element",
+        "--json",
+        *SMALL,
+    )
     told = parsed(said)["held_out"]
     assert (told["count"], told["learned_from"]) == (10, 38)
     methods = {row["method"] for row in told["scores"]}

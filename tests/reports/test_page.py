@@ -96,8 +96,13 @@ def test_an_imputer_reports_on_its_own_tables() -> None:
 
 def test_numbers_have_three_digits_that_mean_something() -> None:
     assert [write_number(value) for value in (0.0, 1234567.0, 12.345, 0.012345, -3.14159, float("nan"))] == [
-        "0", "1,230,000", "12.3", "0.0123", "-3.14", "–",
-    ]  # fmt: skip
+        "0",
+        "1,230,000",
+        "12.3",
+        "0.0123",
+        "-3.14",
+        "–",
+    ]
     assert percent(0.876) == "88\u00a0%"
 
 

@@ -6,6 +6,7 @@ With sorted distances as attributes and a kernel machine this is the usual simpl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from gspn.graphs import GraphDataset
 from gspn.targets import Target
 
 
+@dataclass(eq=False, repr=False)
 class SortedAttributes(OnRows):
     """Continuous attributes of the vertices of each category, sorted one by one; graphs must consist of the same.
 
@@ -25,23 +27,13 @@ class SortedAttributes(OnRows):
         As for `PooledAttributes`.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        target: Target,
-        heads: Sequence[str] | str = "kernel ridge",
-        monitor: str = "loss",
-        refit: bool = False,
-        judged_by: str = "validation",
-        seed: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.target = target
-        self.heads = heads
-        self.monitor = monitor
-        self.refit = refit
-        self.judged_by = judged_by
-        self.seed = seed
+    schema: Schema
+    target: Target
+    heads: Sequence[str] | str = "kernel ridge"
+    monitor: str = "loss"
+    refit: bool = False
+    judged_by: str = "validation"
+    seed: int = 0
 
     def _learn_rows(self, dataset: GraphDataset) -> FloatArray:
         kinds = [attribute for attribute in self.schema if isinstance(attribute, Categorical)]

@@ -10,9 +10,18 @@ from pathlib import Path
 from gspn.benchmarks.measure import show
 
 NAMES = (
-    "batches", "bounded", "covariances", "epoch", "growth", "heads",
-    "start", "step", "versions", "vertices", "what_if",
-)  # fmt: skip
+    "batches",
+    "bounded",
+    "covariances",
+    "epoch",
+    "growth",
+    "heads",
+    "start",
+    "step",
+    "versions",
+    "vertices",
+    "what_if",
+)
 """The modules beside this one that have something to run."""
 
 

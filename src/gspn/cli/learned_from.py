@@ -23,19 +23,20 @@ COLUMN = "learned_from"
 
 def note_of(dataset: GraphDataset) -> bytes:
     """The digests of everything that has a label, as a file."""
-    labelled = ~_labels(dataset)
-    rows = sorted({digest for digest, known in zip(_digests(dataset), labelled, strict=True) if known})
+    rows = sorted({digest for digest, known in zip(_digests(dataset), _labelled(dataset), strict=True) if known})
     return (json.dumps({"level": dataset.target_level, "digests": rows}) + "\n").encode()
 
 
 def known_rows(model: Path, dataset: GraphDataset, level: str) -> list[bool] | None:
     """Of every graph or vertex whether the model has learned from its label; None if nobody wrote it down."""
+    from gspn.files import read_json
+
     path = model / KEPT
     if not path.exists():
         return None
     try:
-        known = set(json.loads(path.read_text(encoding="utf-8"))["digests"])
-    except (ValueError, TypeError, KeyError) as error:
+        known = set(read_json(path)["digests"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
     return [digest in known for digest in _digests(dataset, level)]
 
@@ -46,10 +47,10 @@ def _digests(dataset: GraphDataset, level: str | None = None) -> list[str]:
     return (vertex_digests if (level or dataset.target_level) == "vertex" else graph_digests)(dataset)
 
 
-def _labels(dataset: GraphDataset) -> NDArray[Any]:
-    """Which rows have no label at all."""
+def _labelled(dataset: GraphDataset) -> NDArray[Any]:
+    """Which rows have a label."""
     import numpy as np
 
     from gspn.reports.targets import labels_of
 
-    return np.asarray(np.isnan(labels_of(dataset)).all(axis=1))
+    return np.asarray(~np.isnan(labels_of(dataset)).all(axis=1))

@@ -248,14 +248,16 @@ class Reading:
     @classmethod
     def beside(cls, model: Path) -> Reading:
         """How the graphs of a saved model were read; the defaults if nobody wrote it down."""
+        from gspn.files import read_json
+
         path = model / KEPT
         if not path.exists():
             return cls()
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
+            kept = read_json(path)
             known = {field.name for field in fields(cls)}
             return cls(**{name: _tuples(value) for name, value in kept.items() if name in known})
-        except (ValueError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(f"{path} is damaged: {error}") from error
 
     def to_json(self) -> dict[str, Any]:

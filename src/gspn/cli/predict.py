@@ -66,10 +66,16 @@ def predict(
     elif known is None and score is not None:
         console.note("it was not written down which rows this model has learned from: the score may count them")
     console.result(
-        {"rows": len(table), "score": score, "score_name": _score_name(fitted), "scored": counted,
-         "learned_from": None if known is None else seen, "output": output and str(output)}
+        {
+            "rows": len(table),
+            "score": score,
+            "score_name": _score_name(fitted),
+            "scored": counted,
+            "learned_from": None if known is None else seen,
+            "output": output and str(output),
+        }
         | ({} if output else {"table": records(table)})
-    )  # fmt: skip
+    )
 
 
 def _score(model: Any, dataset: GraphDataset, known: list[bool] | None) -> tuple[float | None, int]:

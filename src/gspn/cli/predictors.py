@@ -52,9 +52,9 @@ def fit_predictor(
     held_out = None
     if parts is not None:
         console.note(f"judge on {len(parts.held):,} held-out graphs, beside baselines")
-        held_out = _judged(dataset, training, parts, predictor_for(
-            dataset.schema, dataset.target, features=features, seed=seed
-        ), seed)  # fmt: skip
+        held_out = _judged(
+            dataset, training, parts, predictor_for(dataset.schema, dataset.target, features=features, seed=seed), seed
+        )
     elif score:
         held_out = too_few(dataset)
     start = time.perf_counter()
@@ -80,9 +80,15 @@ def _judged(dataset: GraphDataset, training: GraphDataset, parts: Split, predict
     baselines, explained = for_graphs(training, held, seed)
     explained = {OURS: "a model without labels, and heads on its features", **explained}
     return judge(
-        labels_of(held), dataset.target, [predictor.predictive(held)], baselines, explained,
-        learned_from=len(parts.known), what="graphs", seed=seed,
-    )  # fmt: skip
+        labels_of(held),
+        dataset.target,
+        [predictor.predictive(held)],
+        baselines,
+        explained,
+        learned_from=len(parts.known),
+        what="graphs",
+        seed=seed,
+    )
 
 
 def judge_again(model: Any, dataset: GraphDataset, console: Console) -> HeldOut:
@@ -116,9 +122,15 @@ def judge_again(model: Any, dataset: GraphDataset, console: Console) -> HeldOut:
         said = _of_held(again.predictive(training), training, parts)
         baselines, explained = for_vertices(dataset, parts.known, parts.held, model.seed)
     return judge(
-        truth[parts.held], dataset.target, said, baselines, {OURS: "the model that was asked for", **explained},
-        learned_from=len(parts.known), what=what, seed=model.seed,
-    )  # fmt: skip
+        truth[parts.held],
+        dataset.target,
+        said,
+        baselines,
+        {OURS: "the model that was asked for", **explained},
+        learned_from=len(parts.known),
+        what=what,
+        seed=model.seed,
+    )
 
 
 def _of_held(answers: Any, dataset: GraphDataset, parts: Split) -> list[Any]:
@@ -164,10 +176,13 @@ def show_held_out(console: Console, held_out: HeldOut | None) -> dict[str, Any]:
     console.say(held_out.verdict())
     return {
         "held_out": {
-            "count": held_out.held_out, "learned_from": held_out.learned_from, "what": held_out.what,
-            "scores": held_out.rows(), "why_not": held_out.why_not or None,
+            "count": held_out.held_out,
+            "learned_from": held_out.learned_from,
+            "what": held_out.what,
+            "scores": held_out.rows(),
+            "why_not": held_out.why_not or None,
         }
-    }  # fmt: skip
+    }
 
 
 def _with_range(measure: ScoreRange) -> str:

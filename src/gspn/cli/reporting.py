@@ -30,11 +30,14 @@ def report_targets(
     words = f"{type(model).__name__} on a GSPN" if of_graphs else type(inner).__name__
     name = Path(source).name
     made = make_target_report(
-        dataset, held_out, title=f"How well gspn predicts {', '.join(_target_names(model))} of {name}",
-        model=f"{words} of {inner.num_layers} levels and {inner.num_states} states.", tried=tried,
+        dataset,
+        held_out,
+        title=f"How well gspn predicts {', '.join(_target_names(model))} of {name}",
+        model=f"{words} of {inner.num_layers} levels and {inner.num_states} states.",
+        tried=tried,
         command=f"gspn fit {name} --target {' --target '.join(_target_names(model))} --seed {seed} --report",
         seed=seed,
-    )  # fmt: skip
+    )
     made.save(path)
     console.note(f"report: {path}")
     return {"report": str(path), "verdict": made.verdict}
@@ -69,9 +72,15 @@ def report_gaps(
             "report: values are hidden, and everything is learned again without them, which takes as long again"
         )
     made = make_report(
-        dataset, model, learn, selection=selection, title=f"How well gspn fills {name}", command=command, seed=seed,
+        dataset,
+        model,
+        learn,
+        selection=selection,
+        title=f"How well gspn fills {name}",
+        command=command,
+        seed=seed,
         progress=console.progress,
-    )  # fmt: skip
+    )
     made.save(path)
     console.note(made.verdict)
     console.note(f"report: {path}")

@@ -5,7 +5,6 @@ A shard is one file (Parquet) or one file for each kind of result (npy). How res
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gspn.errors import CheckpointError, InputError, from_extra
-from gspn.files import replacing
+from gspn.files import read_json, replacing
 
 DESCRIPTION = "results.json"
 FORMAT = 1
@@ -123,9 +122,9 @@ def read_description(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        description = json.loads(path.read_bytes())
+        description = read_json(path)
         known = description["format"] == FORMAT and {"finished", "shards", "identity"} <= set(description)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} does not describe results of this library: {error!r}") from error
     if not known:
         raise CheckpointError(f"{path} has format {description['format']!r}, this version reads {FORMAT}")

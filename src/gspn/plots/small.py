@@ -53,8 +53,15 @@ def errors_beside(names: Sequence[str], errors: Mapping[str, Sequence[float]], x
     axes.set_ylim(-0.7, len(names) - 0.3)
     axes.set_yticks(places, [_shortened(name) for name in names])
     name_axes(axes, x_label)
-    figure.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=SMALL, labelcolor="linecolor",
-                  loc="outside upper left", handletextpad=0.3, labelspacing=0.2)  # fmt: skip
+    figure.legend(
+        *axes.get_legend_handles_labels(),
+        frameon=False,
+        fontsize=SMALL,
+        labelcolor="linecolor",
+        loc="outside upper left",
+        handletextpad=0.3,
+        labelspacing=0.2,
+    )
     return figure
 
 
@@ -65,8 +72,15 @@ def promises(levels: Sequence[float], shares: Mapping[str, Any], count: int) -> 
     _honest(axes, count)
     for number, (name, share) in enumerate(shares.items()):
         colour, marker, dashes = tell_apart(number)
-        axes.plot(asked, read_numbers(share, f"shares of {name!r}"), dashes, marker=marker, markersize=3.5,
-                  color=colour, label=plain(_shortened(name)) or "_")  # fmt: skip
+        axes.plot(
+            asked,
+            read_numbers(share, f"shares of {name!r}"),
+            dashes,
+            marker=marker,
+            markersize=3.5,
+            color=colour,
+            label=plain(_shortened(name)) or "_",
+        )
     name_axes(axes, "probability of the interval", "share of truths inside")
     axes.legend(frameon=False, fontsize=SMALL - 1, labelcolor="linecolor", loc="upper left", handlelength=1.4)
     return figure

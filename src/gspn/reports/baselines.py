@@ -33,7 +33,6 @@ Predicting = Mapping[str, Callable[[], list[Predictions]]]
 
 def for_graphs(training: GraphDataset, held: GraphDataset, seed: int) -> tuple[Predicting, dict[str, str]]:
     """By name what predicts the targets of `held` graphs, learned from those of others; and what each of them is."""
-    few = training
     labelled = np.flatnonzero(~np.isnan(labels_of(training)).all(1))
     chosen = np.random.default_rng(seed).permutation(labelled)[:_MOST]
     few = training[torch.from_numpy(np.sort(chosen))]

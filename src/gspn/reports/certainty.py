@@ -92,9 +92,10 @@ def answers_of(answer: Any, rows: Tensor, truth: Tensor) -> Answers:
     assert isinstance(answer, MixtureDistribution)
     low, high = answer.interval(LEVEL).double().unbind(1)
     # A leap at the truth, of an atom or a count, counts as inside where any of it does.
-    less = truth - 1 if answer.attribute.kind == "count" else truth.nextafter(torch.tensor(-math.inf).double())
-    before = torch.where(less < 0, 0.0, _cumulative(answer, less.clamp_min(0))) if answer.attribute.kind == "count" \
-        else _cumulative(answer, less)  # fmt: skip
+    if answer.attribute.kind == "count":
+        before = torch.where(truth < 1, 0.0, _cumulative(answer, (truth - 1).clamp_min(0)))
+    else:
+        before = _cumulative(answer, truth.nextafter(torch.tensor(-math.inf).double()))
     return Answers(
         answer.attribute, rows, truth, answer.mean.double(), low, high, before, _cumulative(answer, truth), none, none
     )

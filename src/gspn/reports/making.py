@@ -80,9 +80,14 @@ def report(
     if isinstance(model, TableImputer):
         dataset, learn = _of_imputer(model, graphs, edges, progress)
         return make_report(
-            dataset, model.model_, learn, selection=model.selection_ if learn else None, share=share, seed=seed,
+            dataset,
+            model.model_,
+            learn,
+            selection=model.selection_ if learn else None,
+            share=share,
+            seed=seed,
             progress=progress,
-        )  # fmt: skip
+        )
     if not isinstance(model, GSPN | Stack):
         raise InputError(f"a report is about a TableImputer, a GSPN or a Stack, got {shorten(model)}")
     if graphs is None:
