@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import Tensor
-
     from gspn.cli.console import Console
     from gspn.graph_level.predicting import GraphPredictor
     from gspn.graphs import GraphDataset
-    from gspn.reports.targets import HeldOut, ScoreRange, Split
+    from gspn.reports.targets import HeldOut, ScoreRange
 
 _SHOWN = 8
 
@@ -40,21 +38,22 @@ def fit_predictor(
     be judged, and then with them.
     """
     from gspn.graph_level.predicting import learned_features, predictor_for
+    from gspn.reports.learning_again import judge_predictor
     from gspn.reports.targets import split, too_few
 
     assert dataset.target is not None
     start, seed = time.perf_counter(), said["seed"]
     parts = split(dataset, seed) if score else None
-    training = dataset if parts is None else dataset[_others(len(dataset), parts.held)]
+    training = dataset if parts is None else dataset[parts.others(len(dataset))]
     features = learned_features(training, checkpoint=checkpoint, progress=console.progress, **said)
     history = features.model.history_
     console.note(f"trained without labels: {len(history)} epochs in {time.perf_counter() - start:.0f} s")
     held_out = None
     if parts is not None:
         console.note(f"judge on {len(parts.held):,} held-out graphs, beside baselines")
-        held_out = _judged(
-            dataset, training, parts, predictor_for(dataset.schema, dataset.target, features=features, seed=seed), seed
-        )
+        without = predictor_for(dataset.schema, dataset.target, features=features, seed=seed)
+        assert without is not None
+        held_out = judge_predictor(without, dataset, training, parts, seed)
     elif score:
         held_out = too_few(dataset)
     start = time.perf_counter()
@@ -70,95 +69,17 @@ def fit_predictor(
     return predictor, held_out
 
 
-def _judged(dataset: GraphDataset, training: GraphDataset, parts: Split, predictor: Any, seed: int) -> HeldOut:
-    from gspn.reports.baselines import for_graphs
-    from gspn.reports.targets import OURS, judge, labels_of
-
-    assert dataset.target is not None
-    held = dataset[parts.held]
-    predictor.fit(training, progress=False)
-    baselines, explained = for_graphs(training, held, seed)
-    explained = {OURS: "a model without labels, and heads on its features", **explained}
-    return judge(
-        labels_of(held),
-        dataset.target,
-        [predictor.predictive(held)],
-        baselines,
-        explained,
-        learned_from=len(parts.known),
-        what="graphs",
-        seed=seed,
-    )
-
-
 def judge_again(model: Any, dataset: GraphDataset, console: Console) -> HeldOut:
-    """How good a model is whose target is within the circuit: it learns once more, without what is held out."""
-    import numpy as np
-    import torch
-    from sklearn.base import clone
-
-    from gspn import policy
-    from gspn.reports.baselines import for_graphs, for_vertices
-    from gspn.reports.targets import OURS, judge, labels_of, split, too_few
+    """How good a model is whose target is within the circuit."""
+    from gspn.reports import learning_again
+    from gspn.reports.targets import split, too_few
 
     parts = split(dataset, model.seed)
     if parts is None:
         return too_few(dataset)
-    assert dataset.target is not None
-    of_vertices = dataset.target_level == "vertex"
-    what = "vertices" if of_vertices else "graphs"
+    what = "vertices" if dataset.target_level == "vertex" else "graphs"
     console.note(f"judge: {len(parts.held):,} labelled {what} are held out, and the model learns again without them")
-    truth = labels_of(dataset)
-    if not of_vertices:
-        training, held = dataset[_others(len(dataset), parts.held)], dataset[parts.held]
-        again: Any = policy.fit(clone(model), training, progress=console.progress)
-        said = [again.predictive(held)]
-        baselines, explained = for_graphs(training, held, model.seed)
-    else:
-        visible = torch.from_numpy(np.where(np.isin(np.arange(len(truth)), parts.held)[:, None], np.nan, truth))
-        several = dataset.y is not None and dataset.y.ndim > 1
-        training = dataset.with_targets(visible if several else visible[:, 0], "vertex")
-        again = policy.fit(clone(model), training, progress=console.progress)
-        said = _of_held(again.predictive(training), training, parts)
-        baselines, explained = for_vertices(dataset, parts.known, parts.held, model.seed)
-    return judge(
-        truth[parts.held],
-        dataset.target,
-        said,
-        baselines,
-        {OURS: "the model that was asked for", **explained},
-        learned_from=len(parts.known),
-        what=what,
-        seed=model.seed,
-    )
-
-
-def _of_held(answers: Any, dataset: GraphDataset, parts: Split) -> list[Any]:
-    """Of what is said graph by graph, what concerns held-out vertices, in their order."""
-    graph, vertex = dataset.vertex_keys()
-    per_graph = answers if isinstance(answers, list) else [answers]
-    if isinstance(answers, dict):
-        per_graph = [
-            dict(zip(answers, each, strict=True)) for each in zip(*map(_listed, answers.values()), strict=True)
-        ]
-    found = []
-    for number, said in enumerate(per_graph):
-        own = vertex[parts.held[graph[parts.held] == number]]
-        if len(own):
-            found.append({name: one[own] for name, one in said.items()} if isinstance(said, dict) else said[own])
-    return found
-
-
-def _listed(answers: Any) -> list[Any]:
-    return answers if isinstance(answers, list) else [answers]
-
-
-def _others(count: int, held: Tensor) -> Tensor:
-    import torch
-
-    kept = torch.ones(count, dtype=torch.bool)
-    kept[held] = False
-    return kept.nonzero().squeeze(1)
+    return learning_again.judge_again(model, dataset, parts, console.progress)
 
 
 def show_held_out(console: Console, held_out: HeldOut | None) -> dict[str, Any]:

@@ -114,6 +114,12 @@ class Split:
     known: Tensor
     """Those of the others with a label"""
 
+    def others(self, count: int) -> Tensor:
+        """All of so many that are not held out, with a label or without."""
+        kept = torch.ones(count, dtype=torch.bool)
+        kept[self.held] = False
+        return kept.nonzero().squeeze(1)
+
 
 def split(dataset: GraphDataset, seed: int) -> Split | None:
     """A fifth of what is labelled, every class alike; None where there is too little."""

@@ -35,11 +35,13 @@ def blocks(
 
     `labels` [N, T] are the known ones, NaN elsewhere; `usual` and `spread` are by target.
     """
-    into = [u for u, _ in oracle.senders(graph, v)]
-    through = [[w for w, _ in oracle.senders(graph, u) if w != v] for u in into]
-    through = [others for others in through if others]
-    told = {u: _own(model, graph, u, hidden) for u in {v, *into, *(w for others in through for w in others)}}
-    states = {u: _states(model, graph, u, hidden) for u in told}
+    return _of_attributes(model, graph, v, hidden) | _of_labels(graph, v, labels, targets, usual, spread)
+
+
+def _of_attributes(model: oracle.Model, graph: oracle.Graph, v: int, hidden: oracle.Hidden) -> dict[str, list[float]]:
+    into, through = _neighbours(graph, v)
+    told = {u: _own(model, graph, u, hidden) for u in range(len(graph.x))}
+    states = {u: _states(model, graph, u, hidden) for u in {v, *into, *(w for others in through for w in others)}}
 
     def near(of: Mapping[int, Array]) -> Array:
         return _mean([of[u] for u in into], len(of[v]))
@@ -50,69 +52,84 @@ def blocks(
     means = [told[v], near(told), far(told)]
     present = [one for one in means if not np.isnan(one).any()]
     entries = oracle.visible(model, graph, v, hidden)
-    gaps = [math.nan if why == "hidden" else float(why == "missing") for _, why in entries.values()]
-    found: dict[str, list[float]] = {
+    symmetric, ones = list[float](), {u: np.append(one, 1.0) for u, one in told.items()}
+    for _ in range(2):
+        ones = {u: _symmetric(graph, ones, u) for u in ones}
+        symmetric += list(ones[v])
+    diffused = told
+    for _ in range(10):
+        diffused = {u: 0.15 * told[u] + 0.85 * _with_own(graph, diffused, u) for u in told}
+    return {
         "own": list(told[v]),
-        "gaps": gaps,
+        "gaps": [math.nan if why == "hidden" else float(why == "missing") for _, why in entries.values()],
         "degree": [math.log(1 + len(into))],
         "near": list(means[1]),
         "far": list(means[2]),
         "smooth": list(sum(present[1:], start=present[0]) / len(present)),
-        "symmetric": [],
-        "diffused": [],
+        "symmetric": symmetric,
+        "diffused": list(diffused[v]),
         "states": [*states[v], *near(states), *far(states)],
-        "near labels": [],
-        "far labels": [],
-        "sums": [],
-        "reached": [],
     }
-    everyone = {u: _own(model, graph, u, hidden) for u in range(len(graph.x))}
-    ones = {u: np.append(one, 1.0) for u, one in everyone.items()}
-    for _ in range(2):
-        ones = {u: _symmetric(graph, ones, u) for u in ones}
-        found["symmetric"] += list(ones[v])
-    diffused = everyone
-    for _ in range(10):
-        diffused = {u: 0.15 * everyone[u] + 0.85 * _with_own(graph, diffused, u) for u in everyone}
-    found["diffused"] = list(diffused[v])
-    counts, shares, of_sums, of_two_hops = [], [], list[float](), list[float]()
+
+
+def _of_labels(
+    graph: oracle.Graph,
+    v: int,
+    labels: Array,
+    targets: Sequence[Label],
+    usual: Sequence[Array],
+    spread: Sequence[Array],
+) -> dict[str, list[float]]:
+    into, through = _neighbours(graph, v)
     walks = [_stops(graph, v, stopping) for stopping in (0.1, 0.3)]
-    roots = {u: math.sqrt(max(1, len(oracle.senders(graph, u)))) for u in everyone}
     reached: list[list[list[float]]] = [[[], [], []] for _ in walks]
+    near, far, counts, shares = list[float](), list[float](), list[float](), list[float]()
+    of_sums, of_two_hops = list[float](), list[float]()
     for t, (kind, size) in enumerate(targets):
-
-        def said(u: int, t: int = t, kind: str = kind, size: int = size) -> Array | None:
-            label = labels[u, t]
-            if math.isnan(label):
-                return None
-            told = _label(kind, size, float(label))
-            relative: Array = (told - usual[t]) / spread[t]
-            return relative
-
-        received = [one for u in into if u != v and (one := said(u)) is not None]
-        found["near labels"] += list(sum(received, start=np.zeros(size)) / (len(received) + 1.0))
+        said = {
+            u: (_label(kind, size, float(labels[u, t])) - usual[t]) / spread[t]
+            for u in range(len(labels))
+            if not math.isnan(labels[u, t])
+        }
+        nothing = np.zeros(size)
+        received = [said[u] for u in into if u != v and u in said]
+        near += list(sum(received, start=nothing) / (len(received) + 1.0))
         counts.append(math.log(1 + len(received)))
-        of_sums += list(sum(received, start=np.zeros(size)))
-        total, known = np.zeros(size), 0.0
+        of_sums += list(sum(received, start=nothing))
+        total, known = nothing, 0.0
         for others in through:
             for w in others:
-                one = said(w)
-                if one is not None:
-                    total = total + one / len(others) / len(through)
+                if w in said:
+                    total = total + said[w] / len(others) / len(through)
                     known += 1 / len(others) / len(through)
-        found["far labels"] += list(total / (known + 0.1))
+        far += list(total / (known + 0.1))
         shares.append(known)
         of_two_hops += list(total * len(through))
         for stops, (average, scaled, ends) in zip(walks, reached, strict=True):
-            at_known = {u: one for u in stops if (one := said(u)) is not None}
+            at_known = [u for u in stops if u in said]
             share = math.fsum(stops[u] for u in at_known)
-            average += list(sum((stops[u] * at_known[u] for u in at_known), start=np.zeros(size)) / (share + 0.02))
-            scaled += list(sum((stops[u] * roots[v] / roots[u] * at_known[u] for u in at_known), start=np.zeros(size)))
+            average += list(sum((stops[u] * said[u] for u in at_known), start=nothing) / (share + 0.02))
+            ratio = {u: _root(graph, v) / _root(graph, u) for u in at_known}
+            scaled += list(sum((stops[u] * ratio[u] * said[u] for u in at_known), start=nothing))
             ends.append(math.log((share + 0.02) / 0.02))
-    found["known"] = [*counts, *shares]
-    found["sums"] = [*of_sums, *of_two_hops]
-    found["reached"] = [number for parts in reached for part in parts for number in part]
-    return found
+    return {
+        "near labels": near,
+        "far labels": far,
+        "known": [*counts, *shares],
+        "sums": [*of_sums, *of_two_hops],
+        "reached": [number for parts in reached for part in parts for number in part],
+    }
+
+
+def _neighbours(graph: oracle.Graph, v: int) -> tuple[list[int], list[list[int]]]:
+    """Who sends to v, and for each of them who else sends to it, where there is anybody."""
+    into = [u for u, _ in oracle.senders(graph, v)]
+    through = [[w for w, _ in oracle.senders(graph, u) if w != v] for u in into]
+    return into, [others for others in through if others]
+
+
+def _root(graph: oracle.Graph, u: int) -> float:
+    return math.sqrt(max(1, len(oracle.senders(graph, u))))
 
 
 def _symmetric(graph: oracle.Graph, of: Mapping[int, Array], v: int) -> Array:
