@@ -44,7 +44,8 @@ def initialise(
         if isinstance(unit, Leaf):
             by_scope[tuple(sorted(map(schema.index, unit.attributes)))].append(unit)
     for scope, family in zip(template.scopes, leaves, strict=True):
-        family.start([x[dealt[id(leaf)]][:, list(scope)] for leaf in by_scope[tuple(scope)]], generator)
+        columns = x[:, list(scope)]  # first, or a thousand attributes would copy all of x as often
+        family.start([columns[dealt[id(leaf)]] for leaf in by_scope[tuple(scope)]], generator)
     return logits
 
 
