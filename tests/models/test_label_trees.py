@@ -60,7 +60,7 @@ def grown() -> tuple[SupervisedGSPN, Data, NDArray[np.float64]]:
     readout = readout_of(model)
     chosen = {name: 1.0 for name, kind in KINDS.items() if kind.trees}
     patch = pytest.MonkeyPatch()
-    patch.setattr("gspn.models.label_learning._exams", lambda *arguments: iter(()))
+    patch.setattr("gspn.models.label_learning.exams", lambda *arguments: iter(()))
     patch.setattr("gspn.models.label_learning._weigh", lambda *arguments: chosen)
     try:
         model.fit(with_labels(graph, known), progress=False)
@@ -145,7 +145,7 @@ def test_damaged_trees_are_refused(grown: Grown, fault: str, tmp_path: Path) -> 
 def test_what_is_not_linear_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(label_growing, "_FOREST", 40)
     monkeypatch.setattr(label_growing, "_BOOSTED", 30)
-    monkeypatch.setattr("gspn.models.label_learning._JUDGES", 40)
+    monkeypatch.setattr("gspn.models.label_exams._JUDGES", 40)
     graph, y = chequered(2, 300)
     known = np.where(np.random.default_rng(3).random(300) < 0.7, y[:, 0], np.nan)
     model = SupervisedGSPN(SCHEMA, TARGETS[0], num_layers=1, num_states=2, target_level="vertex", hidden=0)

@@ -21,8 +21,9 @@ from torch_geometric.data import Data
 import gspn
 from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
 from gspn.errors import InputError
+from gspn.hierarchy.label_messages import TOLD
 from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout
-from gspn.models import label_learning
+from gspn.models import label_exams, label_learning, label_lessons
 from gspn.targets import Target
 from gspn.testing import oracle, oracle_labels, oracle_model
 
@@ -37,9 +38,10 @@ EVIDENCE: dict[str, Any] = {"target_level": "vertex", "labels": "evidence", "num
 def little_work() -> Iterator[None]:
     """Fewer held-out labels and finalists than usual; trees are for `test_label_trees.py`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(label_learning, "_JUDGES", 40)
+        patch.setattr(label_exams, "_JUDGES", 40)
         patch.setattr(label_learning, "_FINALISTS", 3)
-        patch.setattr(label_learning, "_LEAST_OF_TREES", 1_000)
+        patch.setattr(label_lessons, "_LEAST_OF_TREES", 1_000)
+        patch.setattr(label_lessons, "OF_MESSAGES", (20.0, 40.0))
         yield
 
 
@@ -122,13 +124,44 @@ def test_what_labels_depend_on_is_the_oracles(targets: Schema, kind: str, seed: 
             rtol, atol = (0.1, 0.05) if name == "reached" else (1e-10, 1e-12)
             np.testing.assert_allclose(found[v, block], np.nan_to_num(theirs), rtol=rtol, atol=atol, err_msg=name)
         assert found[v, -1] == float(bool(np.any(raw["known"]) or np.any(raw["reached"])))
+    expected = by_messages(readout_of(model), graph, found, y)
+    assert len(expected) == 6
+    for columns, values in expected:
+        np.testing.assert_allclose(found[:, columns], values, rtol=1e-9, atol=1e-11)
+
+
+def by_messages(
+    readout: LabelReadout, graph: oracle.Graph, z: NDArray[np.float64], y: NDArray[np.float64]
+) -> list[tuple[list[int], NDArray[np.float64]]]:
+    """For every regression that looks through messages, its columns of z and what the oracle says of them."""
+    context, found = readout.context, []
+    told = z[:, context.columns(*TOLD)]
+    own, present = (one.numpy() for one in context.relative(torch.from_numpy(y)))
+    labels = np.concatenate([own, present[:, context.first_columns]], axis=1)
+    for regression in readout:
+        if (module := regression.messages) is None:
+            continue
+        given = {name: value.detach().numpy() for name, value in module.named_parameters()}
+        nothing = np.zeros((len(given["near.bias"]), labels.shape[1]))
+        weights = {
+            "bias": given["near.bias"],
+            "near": given["near.weight"],
+            "own": given.get("own.weight", given["near.weight"]),
+            "near labels": given.get("near_labels.weight", nothing),
+            "own labels": given.get("own_labels.weight", nothing),
+        }
+        values = [oracle_labels.messages(graph, v, told, labels, weights, module.convolves) for v in range(len(z))]
+        found.append((regression.columns.tolist(), np.array(values)))
+    return found
 
 
 def by_hand(readout: LabelReadout, z: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     """log P(known labels y | z) of one vertex: the mixture with its leaves written out."""
     total = []
     for m, regression in enumerate(readout):
-        seen = z[regression.columns.numpy()] * float(regression.strength)
+        seen = z[regression.columns.numpy()]
+        if regression.messages is None:
+            seen = seen * float(regression.strength)
         if regression.trees is not None:  # none has been grown
             seen = np.zeros(regression.trees.width)
         if regression.hidden is not None:

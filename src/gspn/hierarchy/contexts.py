@@ -47,6 +47,8 @@ class TwoSteps:
     """[P] for every edge u → v with senders of u other than v: the run into u to leave out, or R + u for none"""
     others: Tensor
     """[P] how many edges into u are left, n_u − a_uv"""
+    edge: Tensor
+    """[P] which edge of the batch it is"""
     receiver: Tensor
     """[P] v"""
     number: Tensor
@@ -77,6 +79,7 @@ class TwoSteps:
             last=last,
             taken=torch.where(answers, at, len(runs) + source)[open_edges],
             others=others[open_edges],
+            edge=open_edges,
             receiver=target[open_edges],
             number=torch.bincount(target[open_edges], minlength=n),
         )
@@ -93,15 +96,19 @@ def two_hops(told: Tensor, batch: Batch, steps: TwoSteps | None = None) -> tuple
         return torch.zeros_like(told), torch.zeros(len(told), dtype=torch.bool, device=told.device)
     steps = TwoSteps.of(batch) if steps is None else steps
     dtype = torch.float64 if batch.max_in_degree > LONG_SUM else told.dtype
-    by_run = told.new_zeros(len(steps.place), told.shape[1], dtype=dtype)
-    by_run = by_run.index_add(0, steps.run, told.index_select(0, batch.source).to(dtype))
-    before = _summed(by_run, steps.place, -1)
-    whole = (before + by_run).index_select(0, steps.last.clamp_min(0))
-    without = torch.cat([before + _summed(by_run, steps.behind, 1), whole]).index_select(0, steps.taken)
+    without = sums_without_receiver(told.index_select(0, batch.source).to(dtype), steps)
     total = told.new_zeros(told.shape, dtype=dtype)
     total = total.index_add(0, steps.receiver, without / steps.others.to(dtype).unsqueeze(1))
     mean = total / steps.number.clamp_min(1).to(dtype).unsqueeze(1)
     return mean.to(told.dtype), steps.number > 0
+
+
+def sums_without_receiver(carried: Tensor, steps: TwoSteps) -> Tensor:
+    """[P, D] for every edge u → v that has any, the sum of what the edges w → u, w ≠ v, carry [E, D]."""
+    by_run = carried.new_zeros(len(steps.place), carried.shape[1]).index_add(0, steps.run, carried)
+    before = _summed(by_run, steps.place, -1)
+    whole = (before + by_run).index_select(0, steps.last.clamp_min(0))
+    return torch.cat([before + _summed(by_run, steps.behind, 1), whole]).index_select(0, steps.taken)
 
 
 def _summed(values: Tensor, beside: Tensor, direction: int) -> Tensor:

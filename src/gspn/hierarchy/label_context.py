@@ -126,36 +126,28 @@ class LabelContext(nn.Module):
         """Which columns the blocks have."""
         return [column for name in blocks for column in range(self.width)[self.blocks[name]]]
 
-    def forward(self, hierarchy: Hierarchy, batch: Batch, known: Tensor) -> Tensor:
-        """[N, W + 1] of a batch whose known labels are [N, T], NaN elsewhere.
+    def standardised(self, attributes: Tensor, labels: Tensor) -> Tensor:
+        """[n, W + 1] from the blocks of attributes and those of labels.
 
         The last column is 1 where any known label is within reach, and 0 elsewhere.
         """
-        return self.standardised(attributes_told(hierarchy, batch), self.labels_told(batch, known))
-
-    def standardised(self, attributes: Tensor, labels: Tensor) -> Tensor:
         raw = torch.cat([attributes, labels.to(attributes)], dim=1)
         informed = raw[:, self._of_known].amax(1, keepdim=True) > 0
         z = torch.where(raw.isnan(), 0.0, (raw.nan_to_num(0.0) - self.center) * self.scale)
         return torch.cat([z, informed.to(z)], dim=1)
 
+    def told(self, name: str, attributes: Tensor) -> Tensor:
+        """[n, ·] one block of attributes, standardised, from all of them."""
+        block = self.blocks[name]
+        raw = (attributes[:, block] - self.center[block].to(attributes)) * self.scale[block].to(attributes)
+        return raw.nan_to_num(0.0)
+
     def labels_told(self, batch: Batch, known: Tensor, paths: Paths | None = None) -> Tensor:
         """[N, ·] the blocks of labels before standardising; `paths` are those of the batch, for several calls."""
         paths = Paths(batch) if paths is None else paths
-        known = known.to(self.usual.device).double()
-        rows, present = [], []
-        place = 0
-        for attribute, column in zip(self.targets, known.unbind(1), strict=True):
-            width, is_known = message_width(attribute), ~column.isnan()
-            usual, spread = (one[place : place + width].double() for one in (self.usual, self.spread))
-            told = (label_columns(attribute, column.nan_to_num(0.0)) - usual) / spread
-            rows.append(told * is_known[:, None])
-            present.append(is_known.double()[:, None].expand(-1, width))
-            place += width
-        width = self.usual.shape[0]
-        own = torch.cat(rows, dim=1)
-        told = torch.cat([own, *present], dim=1)
-        first = [sum(map(message_width, list(self.targets)[:t])) for t in range(len(self.targets))]
+        own, present = self.relative(known)
+        told, width = torch.cat([own, present], dim=1), own.shape[1]
+        first = self.first_columns
         near = _sum_without_loops(told, batch)
         far, _ = two_hops(told, batch, paths.two_steps)
         count, share = near[:, width:], far[:, width:]
@@ -177,6 +169,25 @@ class LabelContext(nn.Module):
             ]
         told = torch.cat(found, dim=1)
         return nn.functional.pad(told, (0, self.width - self.first_of_labels - told.shape[1]))
+
+    def relative(self, known: Tensor) -> tuple[Tensor, Tensor]:
+        """[N, D] each: known labels [N, T] relative to what is usual, 0 where there is none, and which there are."""
+        known = known.to(self.usual.device).double()
+        rows, present, place = [], [], 0
+        for attribute, column in zip(self.targets, known.unbind(1), strict=True):
+            width, is_known = message_width(attribute), ~column.isnan()
+            usual, spread = (one[place : place + width].double() for one in (self.usual, self.spread))
+            told = (label_columns(attribute, column.nan_to_num(0.0)) - usual) / spread
+            rows.append(told * is_known[:, None])
+            present.append(is_known.double()[:, None].expand(-1, width))
+            place += width
+        return torch.cat(rows, dim=1), torch.cat(present, dim=1)
+
+    @property
+    def first_columns(self) -> list[int]:
+        """Of every target, the first of its columns in `relative`"""
+        widths = [message_width(target) for target in self.targets]
+        return [sum(widths[:t]) for t in range(len(widths))]
 
     @torch.no_grad()
     def settle_labels(self, y: Tensor) -> None:

@@ -2,8 +2,9 @@
 
 P(y | z) = Σ_m w_m Π_t p_m(y_t | z) over the targets t that are asked for. Every regression m has the leaves of the
 targets' own families with a context, which sees some of the blocks of z, perhaps through a layer of hidden units or
-through trees (`label_trees`). The weights w have one row for vertices with known labels within reach and one for those
-without. How all this is learned is in `models.label_learning`.
+through trees (`label_trees`), or else learned messages (`label_messages`), which stand in z behind the blocks. The
+weights w have one row for vertices with known labels within reach and one for those without. How all this is learned is
+in `models.label_learning`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from gspn.circuits.numerics import log_weight
 from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Hierarchy
-from gspn.hierarchy.label_context import LABELS, LabelContext
+from gspn.hierarchy.label_context import LABELS, LabelContext, Paths, attributes_told
+from gspn.hierarchy.label_messages import TOLD, LabelMessages, Surroundings
 from gspn.hierarchy.label_trees import LabelTrees, TargetTrees, can_be_grown
 from gspn.hierarchy.parameters import check_like, take_units
 from gspn.hierarchy.readout import SupervisedEvaluation, labels_of
@@ -37,8 +39,10 @@ class Kind:
     """What a regression of the mixture sees, and through what."""
 
     blocks: tuple[str, ...]
-    through: Literal["units", "forest", "boosted"] | None = None
-    """Hidden units, or trees; None: nothing"""
+    through: Literal["units", "forest", "boosted", "convolution", "messages"] | None = None
+    """Hidden units, trees, or two layers of messages, which begin from the blocks; None: nothing"""
+    dropout: float = 0.0
+    """Of messages, while they are learned"""
 
     @property
     def labels(self) -> bool:
@@ -48,6 +52,10 @@ class Kind:
     @property
     def trees(self) -> bool:
         return self.through in ("forest", "boosted")
+
+    @property
+    def messages(self) -> bool:
+        return self.through in ("convolution", "messages")
 
 
 _APART = ("own", "gaps", "degree", "near", "far")
@@ -77,6 +85,12 @@ KINDS: Mapping[str, Kind] = {
     "forest": Kind((*_ROUGH, *LABELS), "forest"),
     "boosted, attributes": Kind(_ROUGH, "boosted"),
     "boosted": Kind((*_ROUGH, *LABELS), "boosted"),
+    "convolution, attributes": Kind(TOLD, "convolution", 0.5),
+    "convolution": Kind((*TOLD, *LABELS), "convolution", 0.5),
+    "firmer convolution, attributes": Kind(TOLD, "convolution", 0.2),
+    "firmer convolution": Kind((*TOLD, *LABELS), "convolution", 0.2),
+    "messages, attributes": Kind(TOLD, "messages", 0.5),
+    "messages": Kind((*TOLD, *LABELS), "messages", 0.5),
 }
 """The regressions of every mixture; those that are of no use have weight 0."""
 
@@ -86,14 +100,25 @@ class LabelRegression(nn.Module):
 
     columns: Tensor
     strength: Tensor
-    """What z is multiplied by: the larger, the weaker the ridge on slopes; or what trees say, to be as sure"""
+    """What z is multiplied by: the larger, the weaker the ridge on slopes; or what trees say, to be as sure; of
+    messages, the epochs in which they were learned"""
 
-    def __init__(self, targets: Schema, columns: list[int], num_hidden: int = 0, *, trees: bool = False) -> None:
+    def __init__(
+        self,
+        targets: Schema,
+        columns: list[int],
+        num_hidden: int = 0,
+        *,
+        trees: bool = False,
+        messages: LabelMessages | None = None,
+    ) -> None:
+        """`columns` are those of z, with `messages` the ones that they make."""
         super().__init__()
         self.register_buffer("columns", torch.tensor(columns, dtype=torch.long), persistent=False)
         self.register_buffer("strength", torch.ones(()))
         self.hidden = nn.Linear(len(columns), num_hidden) if num_hidden else None
         self.trees = LabelTrees(targets, len(columns)) if trees else None
+        self.messages = messages
         width = len(columns) + num_hidden if self.trees is None else self.trees.width
         self.leaves = nn.ModuleList(
             leaves_for(one, 1, 1, family=leaf_family(one) if width else None, context_width=width) for one in targets
@@ -108,7 +133,8 @@ class LabelRegression(nn.Module):
         if not len(self.columns):
             return None
         seen = z[:, self.columns]
-        seen = (seen if self.trees is None else self.trees(seen)) * self.strength
+        if self.messages is None:
+            seen = (seen if self.trees is None else self.trees(seen)) * self.strength
         if self.hidden is not None:
             seen = torch.cat([seen, torch.relu(self.hidden(seen))], dim=1)
         return Context(seen, torch.ones(len(z), dtype=torch.bool, device=z.device))
@@ -149,18 +175,23 @@ class LabelReadout(nn.Module):
                     f"'{one.name}' do not: say labels='targets'"
                 )
         self.context = LabelContext(schema, targets, num_states)
-        self.regressions = nn.ModuleList(
-            LabelRegression(
-                targets,
-                self.context.columns(*kind.blocks),
-                num_hidden if kind.through == "units" else 0,
-                trees=kind.trees and can_be_grown(targets),
-            )
-            for kind in KINDS.values()
-        )
+        self.width = self.context.width
+        self.regressions = nn.ModuleList(self._regression(kind, num_hidden) for kind in KINDS.values())
         alone = torch.zeros(2, len(KINDS))
         alone[:, 0] = 1.0
         self.register_buffer("weights", alone)
+
+    def _regression(self, kind: Kind, num_hidden: int) -> LabelRegression:
+        if not kind.messages:
+            columns, units = self.context.columns(*kind.blocks), num_hidden if kind.through == "units" else 0
+            return LabelRegression(self.target, columns, units, trees=kind.trees and can_be_grown(self.target))
+        if not num_hidden:
+            return LabelRegression(self.target, [])
+        messages = LabelMessages(
+            self.context, 2 * num_hidden, convolves=kind.through == "convolution", labels=kind.labels
+        )
+        first, self.width = self.width, self.width + messages.width
+        return LabelRegression(self.target, list(range(first, self.width)), messages=messages)
 
     def __iter__(self) -> Iterator[LabelRegression]:
         return iter(cast(list[LabelRegression], list(self.regressions)))
@@ -174,6 +205,22 @@ class LabelReadout(nn.Module):
     def used(self) -> list[int]:
         """Which regressions have any weight."""
         return [int(m) for m in (self.weights > 0).any(0).nonzero().squeeze(1)]
+
+    def told(self, hierarchy: Hierarchy, batch: Batch, known: Tensor) -> Tensor:
+        """[N, W + 1] what labels depend on, where the known ones are [N, T], NaN elsewhere.
+
+        The last column is 1 where any known label is within reach, and 0 elsewhere.
+        """
+        attributes, paths = attributes_told(hierarchy, batch), Paths(batch)
+        z = self.context.standardised(attributes, self.context.labels_told(batch, known, paths))
+        behind, used, seen = [], set(self.used), None
+        for m, one in enumerate(self):
+            if one.messages is None:
+                continue
+            if m in used and seen is None:
+                seen = Surroundings.of(self.context, attributes, batch, known, paths)
+            behind.append(one.messages(seen) if m in used else z.new_zeros(len(z), one.messages.width))
+        return torch.cat([z[:, :-1], *behind, z[:, -1:]], dim=1)
 
     def log_weights(self, z: Tensor) -> Tensor:
         """[n, M used] for rows of z [n, W + 1], whose last column says whether a known label is within reach."""
@@ -256,8 +303,7 @@ class LabelNetwork(nn.Module):
     def told(self, batch: Batch) -> Tensor:
         """[N, W + 1] what the labels depend on; those that the batch carries, but for its own, are evidence at each."""
         known = torch.full((batch.num_vertices, len(self.readout.target)), torch.nan, dtype=torch.float64)
-        z: Tensor = self.readout.context(self.hierarchy, batch, known if batch.y is None else labels_of(batch))
-        return z
+        return self.readout.told(self.hierarchy, batch, known if batch.y is None else labels_of(batch))
 
     def forward(self, batch: Batch) -> SupervisedEvaluation:
         """`log_prob` is that of every label given all the others."""

@@ -121,6 +121,37 @@ def _of_labels(
     }
 
 
+def messages(
+    graph: oracle.Graph, v: int, told: Array, labels: Array, weights: Mapping[str, Array], convolves: bool
+) -> Array:
+    """What two layers of messages make of what vertices tell [N, W], and of known labels [N, D], 0 where there is none.
+
+    `weights` are "bias", "near", "own", "near labels" and "own labels"; a convolution has no "own" ones.
+    """
+    near, of_labels = weights["near"], weights["near labels"]
+    own, of_own_label = (near, of_labels) if convolves else (weights["own"], weights["own labels"])
+
+    def others(u: int) -> list[int]:
+        return [w for w, _ in oracle.senders(graph, u) if w != u]
+
+    size = {u: 1 + len(others(u)) for u in range(len(told))}
+
+    def hidden(u: int, sends: bool) -> Array:
+        found = weights["bias"] + own @ told[u] / size[u]
+        if sends:
+            found = found + of_own_label @ labels[u] / size[u]
+        for w in others(u):
+            carried = near @ told[w] + (of_labels @ labels[w] if w != v else 0.0)
+            found = found + carried / math.sqrt(size[w] * size[u])
+        positive: Array = np.maximum(found, 0.0)
+        return positive
+
+    kept = hidden(v, sends=False) / size[v]
+    received = sum((hidden(u, sends=True) / math.sqrt(size[u] * size[v]) for u in others(v)), start=np.zeros(len(kept)))
+    told_of: Array = kept + received if convolves else np.concatenate([kept, received])
+    return told_of
+
+
 def _neighbours(graph: oracle.Graph, v: int) -> tuple[list[int], list[list[int]]]:
     """Who sends to v, and for each of them who else sends to it, where there is anybody."""
     into = [u for u, _ in oracle.senders(graph, v)]

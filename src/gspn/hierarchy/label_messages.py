@@ -1,0 +1,105 @@
+"""Two layers of learned messages, of attributes and of others' labels, that a regression of the label's leaf may see.
+
+With x what a vertex tells of its attributes, y its label if it is known, n incoming edges from others and weights
+ω_uv = ((1 + n_u)(1 + n_v))^-½, ω_v = 1 / (1 + n_v), all sums without edges from a vertex to itself:
+
+    r_v  = c + ω_v A'x_v + Σ_{u→v} ω_uv (A x_u + B y_u)
+    s_uv = c + ω_u (A'x_u + B'y_u) + Σ_{w→u} ω_wu A x_w + Σ_{w→u, w≠v} ω_wu B y_w
+    told = ω_v max(r_v, 0), beside or plus Σ_{u→v} ω_uv max(s_uv, 0)
+
+So a vertex never hears its own label: what u sends to v is made for v. A convolution has A' = A and B' = B and adds its
+two parts up, which without labels is a graph convolution of two layers. How they are learned is the models' business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from gspn.graphs.batch import Batch
+from gspn.hierarchy.contexts import sums_without_receiver
+from gspn.hierarchy.label_context import LabelContext, Paths
+from gspn.kernels.contract import LONG_SUM
+
+TOLD = ("own", "gaps", "degree")
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """What messages are made from: attributes, edges with their weights, and sums of known labels."""
+
+    columns: Tensor
+    """[N, W]"""
+    source: Tensor
+    """[E]"""
+    target: Tensor
+    """[E]"""
+    weight: Tensor
+    """[E] ω_uv, 0 from a vertex to itself"""
+    own_weight: Tensor
+    """[N] ω_v"""
+    labels: Tensor
+    """[N, D + T] known labels, and which there are"""
+    near: Tensor
+    """[N, D + T] Σ ω_uv y_u"""
+    others: Tensor
+    """[E, D + T] for every edge u → v, Σ over w ≠ v of ω_wu y_w"""
+
+    @classmethod
+    def of(cls, context: LabelContext, attributes: Tensor, batch: Batch, known: Tensor, paths: Paths) -> Surroundings:
+        """Of a batch with what its vertices tell of attributes [N, ·], and with known labels [N, T]."""
+        source, target = batch.source.long(), batch.target.long()
+        identity = torch.arange(len(known), device=source.device) if batch.identity is None else batch.identity.long()
+        foreign = (identity[source] != identity[target]).to(attributes)
+        degree = 1.0 + attributes.new_zeros(len(known)).index_add(0, target, foreign)
+        weight = foreign * (degree[source] * degree[target]).rsqrt()
+        own, present = context.relative(known)
+        labels = torch.cat([own, present[:, context.first_columns]], dim=1).to(attributes)
+        carried = weight[:, None] * labels[source]
+        if batch.max_in_degree > LONG_SUM:
+            carried = carried.double()
+        others = torch.zeros_like(carried)
+        if paths.two_steps is not None:
+            others[paths.two_steps.edge] = sums_without_receiver(carried, paths.two_steps)
+        near = carried.new_zeros(labels.shape).index_add(0, target, carried)
+        columns = torch.cat([context.told(name, attributes) for name in TOLD], dim=1)
+        return cls(columns, source, target, weight, 1 / degree, labels, near.to(labels), others.to(labels))
+
+    def to(self, dtype: torch.dtype) -> Surroundings:
+        return Surroundings(
+            **{name: one.to(dtype) if one.is_floating_point() else one for name, one in vars(self).items()}
+        )
+
+
+class LabelMessages(nn.Module):
+    """The learned part: c, A, A', B, B'."""
+
+    def __init__(self, context: LabelContext, units: int, *, convolves: bool, labels: bool) -> None:
+        super().__init__()
+        told, of_labels = len(context.columns(*TOLD)), context.usual.shape[0] + len(context.targets)
+        self.convolves = convolves
+        self.width = units if convolves else 2 * units
+        self.near = nn.Linear(told, units)
+        self.own = None if convolves else nn.Linear(told, units, bias=False)
+        self.near_labels = nn.Linear(of_labels, units, bias=False) if labels else None
+        self.own_labels = nn.Linear(of_labels, units, bias=False) if labels and not convolves else None
+
+    def forward(self, seen: Surroundings, dropout: float = 0.0) -> Tensor:
+        """[N, width]; with dropout of attributes and units, while it is learned."""
+        x = nn.functional.dropout(seen.columns, dropout)
+        sent = nn.functional.linear(x, self.near.weight)
+        kept = seen.own_weight[:, None] * (sent if self.own is None else self.own(x))
+        weight, own_weight = seen.weight[:, None], seen.own_weight[:, None]
+        base = self.near.bias + kept
+        base = base + torch.zeros_like(base).index_add(0, seen.target, weight * sent[seen.source])
+        root, heard = base, base[seen.source]
+        if self.near_labels is not None:
+            own_labels = self.near_labels if self.own_labels is None else self.own_labels
+            root = root + self.near_labels(seen.near)
+            heard = heard + (own_weight * own_labels(seen.labels))[seen.source] + self.near_labels(seen.others)
+        root = nn.functional.dropout(torch.relu(root), dropout)
+        heard = nn.functional.dropout(torch.relu(heard), dropout)
+        kept, received = own_weight * root, torch.zeros_like(root).index_add(0, seen.target, weight * heard)
+        return kept + received if self.convolves else torch.cat([kept, received], dim=1)
