@@ -31,7 +31,9 @@ class Surroundings:
     """What messages are made from: attributes, edges with their weights, and sums of known labels."""
 
     columns: Tensor
-    """[N, W]"""
+    """[N, W'] of the W numbers that a vertex tells of itself"""
+    shown: Tensor
+    """[W'] which these are; the others are 0 everywhere"""
     source: Tensor
     """[E]"""
     target: Tensor
@@ -64,13 +66,19 @@ class Surroundings:
         if paths.two_steps is not None:
             others[paths.two_steps.edge] = sums_without_receiver(carried, paths.two_steps)
         near = carried.new_zeros(labels.shape).index_add(0, target, carried)
-        columns = torch.cat([context.told(name, attributes) for name in TOLD], dim=1)
-        return cls(columns, source, target, weight, 1 / degree, labels, near.to(labels), others.to(labels))
+        shown = told_columns(context)
+        columns = torch.cat([context.told(name, attributes) for name in TOLD], dim=1)[:, shown]
+        return cls(columns, shown, source, target, weight, 1 / degree, labels, near.to(labels), others.to(labels))
 
     def to(self, dtype: torch.dtype) -> Surroundings:
         return Surroundings(
             **{name: one.to(dtype) if one.is_floating_point() else one for name, one in vars(self).items()}
         )
+
+
+def told_columns(context: LabelContext) -> Tensor:
+    """Which of the numbers that a vertex tells of itself are not 0 everywhere: all, but gaps where there are none."""
+    return (context.scale[context.columns(*TOLD)] > 0).nonzero().squeeze(1)
 
 
 class LabelMessages(nn.Module):
@@ -89,10 +97,10 @@ class LabelMessages(nn.Module):
     def forward(self, seen: Surroundings, dropout: float = 0.0) -> Tensor:
         """[N, width]; with dropout of attributes and units, while it is learned."""
         x = nn.functional.dropout(seen.columns, dropout)
-        sent = nn.functional.linear(x, self.near.weight)
-        kept = seen.own_weight[:, None] * (sent if self.own is None else self.own(x))
+        sent = nn.functional.linear(x, self.near.weight[:, seen.shown])
+        own = sent if self.own is None else nn.functional.linear(x, self.own.weight[:, seen.shown])
         weight, own_weight = seen.weight[:, None], seen.own_weight[:, None]
-        base = self.near.bias + kept
+        base = self.near.bias + own_weight * own
         base = base + torch.zeros_like(base).index_add(0, seen.target, weight * sent[seen.source])
         root, heard = base, base[seen.source]
         if self.near_labels is not None:

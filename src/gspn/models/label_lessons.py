@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from gspn.hierarchy.label_messages import Surroundings
+from gspn.hierarchy.label_messages import Surroundings, told_columns
 from gspn.hierarchy.label_readout import Kind, LabelReadout, LabelRegression
 from gspn.models.label_exams import LabelledBatch
 from gspn.models.label_growing import RegressionData
@@ -39,7 +39,7 @@ _LEAST_OF_UNITS, _LEAST_OF_TREES = 30, 120
 """Labelled vertices from which on hidden units and trees are tried."""
 _MOST_OF_UNITS, _MOST_OF_TREES = 4_000_000, 400
 """Numbers of a context up to which units are tried, and columns up to which trees are."""
-_LEAST_OF_MESSAGES, _MOST_OF_MESSAGES, _MOST_SENT = 60, 30_000_000, 12_000_000
+_LEAST_OF_MESSAGES, _MOST_OF_MESSAGES, _MOST_SENT = 60, 6_000_000, 12_000_000
 """Labelled vertices from which on messages are tried; numbers that vertices tell and that edges carry, up to which."""
 _WIDE, _MOST_OF_WIDE = 3_000, 12_000_000
 """Columns from which on so many numbers are too many for a regression: narrower ones of the same data have to do."""
@@ -97,7 +97,7 @@ class Lessons:
         batch, messages = self.own.batch, part.messages
         if messages is None or len(self.rows) < _LEAST_OF_MESSAGES:
             return False
-        told, sent = batch.num_vertices * messages.near.in_features, batch.num_edges * messages.width
+        told, sent = batch.num_vertices * len(told_columns(self.readout.context)), batch.num_edges * messages.width
         return told <= _MOST_OF_MESSAGES and sent <= _MOST_SENT
 
     def learning(self, kind: Kind, part: LabelRegression) -> Step:

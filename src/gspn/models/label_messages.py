@@ -39,7 +39,6 @@ class MessageLearning:
         self.part, self.dropout, self.rows, self.y = part, dropout, rows, y
         self.copies = copies
         self.weights = (weights / weights.sum()).float()
-        self.count = float((~y.isnan()).any(1).sum())
         self.seed = int(keyed_uniform(seed, _MESSAGES, torch.zeros(1, dtype=torch.long))[0] * 2**31)
         self.epochs = 0
         part.float()
@@ -65,9 +64,9 @@ class MessageLearning:
                 torch.manual_seed(self.seed + 1 + epoch)
                 seen = messages(self.copies[epoch % len(self.copies)], self.dropout)[self.rows]
                 log_prob = log_prob_of(part.families, context_of(seen), self.y)
-                prior = log_prior_of_leaves(part.families, 1.0) / self.count
+                prior = log_prior_of_leaves(part.families, 1.0)
                 self.optimizer.zero_grad()
-                (-(self.weights * log_prob).sum() - prior).backward()
+                (-(self.weights * log_prob).sum() - _DECAY * prior).backward()
                 self.optimizer.step()
         self.epochs = max(self.epochs, int(epochs))
         part.double()
