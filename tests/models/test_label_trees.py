@@ -18,6 +18,7 @@ from gspn.errors import CheckpointError, InputError
 from gspn.files import read_tensors
 from gspn.hierarchy.label_readout import KINDS, LabelReadout
 from gspn.models import label_growing
+from gspn.models.label_choice import LabelFit
 
 SCHEMA = Schema([Continuous("u"), Continuous("w")])
 TARGETS = Schema([Categorical("kind", ["a", "b", "c"]), Binary("warm")])
@@ -57,18 +58,16 @@ def grown() -> tuple[SupervisedGSPN, Data, NDArray[np.float64]]:
     graph, y = chequered()
     known = np.where(np.random.default_rng(1).random(y.shape) < 0.8, y, np.nan)
     model = SupervisedGSPN(SCHEMA, TARGETS, num_layers=1, num_states=2, target_level="vertex", hidden=0)
-    readout = readout_of(model)
+    trees = torch.tensor([float(kind.trees) for kind in KINDS.values()])
     chosen = {name: 1.0 for name, kind in KINDS.items() if kind.trees}
+    fit = LabelFit(chosen, (trees / trees.sum()).expand(2, -1))
     patch = pytest.MonkeyPatch()
     patch.setattr("gspn.models.label_learning.exams", lambda *arguments: iter(()))
-    patch.setattr("gspn.models.label_learning._weigh", lambda *arguments: chosen)
+    patch.setattr("gspn.models.label_learning.weighed", lambda *arguments: fit)
     try:
         model.fit(with_labels(graph, known), progress=False)
     finally:
         patch.undo()
-    readout.weights.zero_()
-    for m, kind in enumerate(KINDS.values()):
-        readout.weights[:, m] = kind.trees / len(chosen)
     return model, graph, known
 
 

@@ -309,9 +309,13 @@ def test_validation_graphs_judge_with_the_labels_that_they_carry() -> None:
     model = SupervisedGSPN(ATTRIBUTES, KIND, **EVIDENCE, hidden=0)
     held_out = (labelled(graph, known), torch.from_numpy(asked))
     model.fit(labelled(graph, known), validation=held_out, progress=False)
-    loss = -float(model.log_prob(*held_out)[torch.from_numpy(~np.isnan(asked))].mean())
-    assert model.label_outcome_.loss == pytest.approx(loss, rel=0.05)
-    assert bool(model.label_outcome_.informed.any())
+    found, rows = model.label_outcome_, torch.from_numpy(~np.isnan(asked))
+    z, truth = network_of(model).told(model.collate(held_out[0]))[rows].detach(), held_out[1][rows][:, None]
+    assert bool(found.informed.any()) and torch.equal(z[:, -1] > 0, found.informed)
+    for name, strength in found.strengths.items():
+        alone = list(readout_of(model))[list(KINDS).index(name)]
+        loss = -float(alone.log_prob(z, truth).detach().mean())
+        assert found.losses[name, strength] == pytest.approx(loss, rel=0.05)  # steps end early
 
 
 def test_new_graphs_without_labels_are_judged_so() -> None:

@@ -1,7 +1,7 @@
 """How the label's leaf is learned: every regression at several strengths, evaluated on held-out labels, and weighted.
 
-What they learn from is in `label_lessons`, what judges them in `label_exams`. One of the regressions is the frequencies
-alone, so the mixture can be no worse on the held-out labels. Which regressions there are is the readout's business.
+What they learn from is in `label_lessons`, what judges them in `label_exams`, and how much each counts in
+`label_choice`. Which regressions there are is the readout's business.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import cast
 
 import torch
 from torch import Tensor
 
 from gspn.attributes import Categorical
-from gspn.circuits.mixing_weights import weights_maximising
 from gspn.graphs import GraphDataset
 from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout, LabelRegression, log_prob_of
+from gspn.models.label_choice import LabelFit, weighed
 from gspn.models.label_exams import Exam, LabelledBatch, exams, read
 from gspn.models.label_lessons import GENTLER, STRENGTHS, Lessons
 from gspn.models.label_messages import context_of
@@ -29,34 +28,10 @@ _log = logging.getLogger(__name__)
 
 _FINALISTS = 7
 """How many regressions all held-out labels judge."""
-_PULL, _LEAST_WEIGHT = 0.3, 0.02
-_CHANCE = 2.0
-"""Nats, all held-out labels together, that the best of so many regressions gains were there nothing to know."""
 _MOST_LEARNED = 20_000
 """Labelled vertices that regressions learn from; with more of them, slopes hardly change."""
 _SAMPLE = -13
 """Names a stream of random numbers."""
-
-
-@dataclass(eq=False)
-class LabelFit:
-    """How the label's leaf was learned: nats per label by regression and strength, and those of the mixture."""
-
-    losses: dict[tuple[str, float], float] = field(default_factory=dict)
-    loss: float = float("nan")
-    of_frequencies: float = float("nan")
-    informed: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    """Which of the held-out vertices have a known label within reach"""
-
-    @property
-    def better(self) -> bool:
-        return self.doubt < 0.5
-
-    @property
-    def doubt(self) -> float:
-        """The probability that there is nothing to know but frequencies, from how much held-out labels gain."""
-        gain = (self.of_frequencies - self.loss) * len(self.informed) - _CHANCE
-        return 1.0 / (1.0 + math.exp(min(gain, 500.0)))
 
 
 def learn_labels(
@@ -78,13 +53,12 @@ def learn_labels(
             (exam, Lessons(readout, own, exam.learned, exam.known, seed, weights))
             for exam in exams(network, own, rows, validation, seed)
         ]
-        outcome = LabelFit()
-        scores = _judged(readout, papers, STRENGTHS, outcome)
-        chosen = _weigh(readout, scores, outcome)
+        scores = _judged(readout, papers, STRENGTHS)
+        outcome = weighed(scores, _informed(papers), seed)
         if papers and not outcome.better:
             papers = [(exam, lessons.anew(seed + 1)) for exam, lessons in papers]
-            scores |= _judged(readout, papers, GENTLER, outcome)
-            chosen = _weigh(readout, scores, outcome)
+            scores |= _judged(readout, papers, GENTLER)
+            outcome = weighed(scores, _informed(papers), seed)
             if not outcome.better:
                 names = ", ".join(f"'{name}'" for name in readout.target.names)
                 _log.warning(
@@ -94,13 +68,12 @@ def learn_labels(
                     names,
                     outcome.of_frequencies,
                 )
-        if papers:
-            _doubt(readout, chosen, outcome)
+        readout.weights.copy_(outcome.weights)
         lessons = Lessons(readout, own, rows, own.truth, seed, weights)
         for name, kind in KINDS.items():
             part = _of(readout, name)
-            if name in chosen:
-                lessons.learning(kind, part)(chosen[name])
+            if name in outcome.strengths:
+                lessons.learning(kind, part)(outcome.strengths[name])
             elif part.trees is not None:
                 part.trees.forget()
     return outcome
@@ -120,7 +93,6 @@ def _judged(
     readout: LabelReadout,
     papers: Sequence[tuple[Exam, Lessons]],
     usual: Sequence[float],
-    outcome: LabelFit,
 ) -> dict[tuple[str, float], Tensor]:
     """By regression and strength, log P [n, 2] of what judges: with no labels, and with those that there are."""
     scores: dict[tuple[str, float], list[Tensor]] = {}
@@ -145,11 +117,12 @@ def _judged(
             if not number:  # others try what was near the best
                 best = losses.index(min(losses))
                 tried[name] = strengths[max(best - 1, 0) : best + 2]
-    whole = {key: torch.cat(found) for key, found in scores.items() if len(found) == len(papers)}
-    outcome.informed = torch.cat([exam.informed for exam, _ in papers]) if papers else outcome.informed
-    for key, found in whole.items():
-        outcome.losses[key] = -float(torch.where(outcome.informed, found[:, 1], found[:, 0]).mean())
-    return whole
+    return {key: torch.cat(found) for key, found in scores.items() if len(found) == len(papers)}
+
+
+def _informed(papers: Sequence[tuple[Exam, Lessons]]) -> Tensor:
+    """[n] which of all held-out vertices have a known label within reach."""
+    return torch.cat([exam.informed for exam, _ in papers]) if papers else torch.zeros(0, dtype=torch.bool)
 
 
 @torch.no_grad()
@@ -172,57 +145,6 @@ def _finalists(scores: Mapping[tuple[str, float], Sequence[Tensor]]) -> list[str
             least[name] = min(least.get(name, math.inf), -float(own[0][:, mode].mean()))
         found |= set(sorted(least, key=lambda name: least[name])[:_FINALISTS])
     return [name for name in KINDS if name in found]
-
-
-def _weigh(readout: LabelReadout, scores: dict[tuple[str, float], Tensor], outcome: LabelFit) -> dict[str, float]:
-    """Choose a strength for every regression, and the weights; returns the strengths of those with any weight."""
-    names = list(KINDS)
-    readout.weights.zero_()
-    if not scores:  # too few labels to judge by
-        kept = {"smooth": STRENGTHS[0], "frequencies": 1.0}
-        for name in kept:
-            readout.weights[:, names.index(name)] = 1 / len(kept)
-        return kept
-    strength: dict[str, float] = {}
-    for name, tried in scores:
-        if name not in strength or outcome.losses[name, tried] < outcome.losses[name, strength[name]]:
-            strength[name] = tried
-    listed, mixed = list(strength), torch.empty(len(outcome.informed), dtype=torch.float64)
-    for mode, asked in enumerate((torch.ones_like(outcome.informed), outcome.informed)):
-        if not bool(asked.any()):
-            readout.weights[1] = readout.weights[0]
-            continue
-        table = torch.stack([scores[name, strength[name]][asked, mode] for name in listed], dim=1)
-        weights = _mixture(table)
-        for name, weight in zip(listed, weights.tolist(), strict=True):
-            readout.weights[mode, names.index(name)] = weight
-        mixed[asked] = torch.logsumexp(table + weights.log(), dim=1)
-    outcome.loss = -float(mixed.mean())
-    outcome.of_frequencies = outcome.losses["frequencies", strength["frequencies"]]
-    return {name: strength[name] for name in listed if bool((readout.weights[:, names.index(name)] > 0).any())}
-
-
-def _doubt(readout: LabelReadout, chosen: dict[str, float], outcome: LabelFit) -> None:
-    """Weigh frequencies by the probability that there is nothing else to know."""
-    doubt = outcome.doubt if outcome.doubt < 1 - _LEAST_WEIGHT else 1.0
-    readout.weights.mul_(1 - doubt)
-    readout.weights[:, list(KINDS).index("frequencies")] += doubt
-    chosen["frequencies"] = STRENGTHS[0]
-    if doubt == 1:
-        for name in [*chosen]:
-            if name != "frequencies":
-                del chosen[name]
-
-
-def _mixture(scores: Tensor) -> Tensor:
-    """[M] weights of the columns of scores [n, M]; what would have hardly any has none."""
-    kept = torch.arange(scores.shape[1])
-    while True:
-        own = weights_maximising(scores[:, kept], _PULL)
-        enough = own >= _LEAST_WEIGHT
-        if bool(enough.all()):
-            return torch.zeros(scores.shape[1], dtype=torch.float64).index_copy(0, kept, own)
-        kept = kept[enough]
 
 
 def _class_weights(readout: LabelReadout, truth: Tensor, class_weight: str | None) -> Tensor | None:

@@ -20,7 +20,7 @@ from gspn.hierarchy.label_readout import LabelNetwork, LabelReadout
 from gspn.models.checks import check_magnitudes, check_supervised, role_of_labels
 from gspn.models.goals import Labels, Targets, check_reach, log_prob, predictions, probabilities, score_of
 from gspn.models.gspn import GSPN, Graphs, hierarchy_for
-from gspn.models.label_learning import LabelFit
+from gspn.models.label_choice import LabelFit
 from gspn.targets import Target, all_binary, class_values, decode_predictions, target_schema
 
 Predicted = TypeVar("Predicted")
