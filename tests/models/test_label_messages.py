@@ -100,8 +100,9 @@ def test_epochs_in_parts_are_epochs_at_once(fitted: Fitted) -> None:
     truth = torch.from_numpy(y)[:, None]
     attributes = torch.randn(len(y), readout.context.first_of_labels, generator=torch.Generator().manual_seed(3))
     own = LabelledBatch(batch, attributes, truth, truth)
-    copies = [own.surroundings(readout.context, known) for known in (truth, torch.full_like(truth, torch.nan))]
-    part = list(readout)[LOOKING[1]]
+    part, kind = list(readout)[LOOKING[1]], list(KINDS.values())[LOOKING[1]]
+    known = (truth, torch.full_like(truth, torch.nan))
+    copies = [own.surroundings(readout.context, one, kind.attributes) for one in known]
     found = []
     for steps in ((5.0,), (2.0, 5.0)):
         learning = MessageLearning(part, 0.5, copies, own.rows, truth, torch.ones(len(y)).double(), seed=7)

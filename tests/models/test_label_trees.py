@@ -144,7 +144,7 @@ def test_damaged_trees_are_refused(grown: Grown, fault: str, tmp_path: Path) -> 
 def test_what_is_not_linear_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(label_growing, "_FOREST", 40)
     monkeypatch.setattr(label_growing, "_BOOSTED", 30)
-    monkeypatch.setattr("gspn.models.label_exams._JUDGES", 40)
+    monkeypatch.setattr("gspn.models.label_exams._JUDGES", 120)
     graph, y = chequered(2, 300)
     known = np.where(np.random.default_rng(3).random(300) < 0.7, y[:, 0], np.nan)
     model = SupervisedGSPN(SCHEMA, TARGETS[0], num_layers=1, num_states=2, target_level="vertex", hidden=0)

@@ -21,7 +21,6 @@ from torch_geometric.data import Data
 import gspn
 from gspn import Binary, Categorical, Continuous, Count, Schema, SupervisedGSPN
 from gspn.errors import InputError
-from gspn.hierarchy.label_messages import TOLD
 from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout
 from gspn.models import label_exams, label_learning, label_lessons
 from gspn.targets import Target
@@ -135,7 +134,6 @@ def by_messages(
 ) -> list[tuple[list[int], NDArray[np.float64]]]:
     """For every regression that looks through messages, its columns of z and what the oracle says of them."""
     context, found = readout.context, []
-    told = z[:, context.columns(*TOLD)]
     own, present = (one.numpy() for one in context.relative(torch.from_numpy(y)))
     labels = np.concatenate([own, present[:, context.first_columns]], axis=1)
     for regression in readout:
@@ -150,6 +148,7 @@ def by_messages(
             "near labels": given.get("near_labels.weight", nothing),
             "own labels": given.get("own_labels.weight", nothing),
         }
+        told = z[:, context.columns(*module.blocks)]
         values = [oracle_labels.messages(graph, v, told, labels, weights, module.convolves) for v in range(len(z))]
         found.append((regression.columns.tolist(), np.array(values)))
     return found
@@ -311,7 +310,8 @@ def test_validation_graphs_judge_with_the_labels_that_they_carry() -> None:
     model.fit(labelled(graph, known), validation=held_out, progress=False)
     found, rows = model.label_outcome_, torch.from_numpy(~np.isnan(asked))
     z, truth = network_of(model).told(model.collate(held_out[0]))[rows].detach(), held_out[1][rows][:, None]
-    assert bool(found.informed.any()) and torch.equal(z[:, -1] > 0, found.informed)
+    assert bool(found.informed.any())
+    assert torch.equal(z[:, -1] > 0, found.informed)
     for name, strength in found.strengths.items():
         alone = list(readout_of(model))[list(KINDS).index(name)]
         loss = -float(alone.log_prob(z, truth).detach().mean())

@@ -13,7 +13,7 @@ two parts up, which without labels is a graph convolution of two layers. How the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +22,6 @@ from gspn.graphs.batch import Batch
 from gspn.hierarchy.contexts import sums_without_receiver
 from gspn.hierarchy.label_context import LabelContext, Paths
 from gspn.kernels.contract import LONG_SUM
-
-TOLD = ("own", "gaps", "degree")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,43 +48,54 @@ class Surroundings:
     """[E, D + T] for every edge u → v, Σ over w ≠ v of ω_wu y_w"""
 
     @classmethod
-    def of(cls, context: LabelContext, attributes: Tensor, batch: Batch, known: Tensor, paths: Paths) -> Surroundings:
-        """Of a batch with what its vertices tell of attributes [N, ·], and with known labels [N, T]."""
+    def of(cls, context: LabelContext, attributes: Tensor, batch: Batch, blocks: tuple[str, ...]) -> Surroundings:
+        """Of a batch with what its vertices tell of attributes [N, ·], in some blocks; no label is known."""
         source, target = batch.source.long(), batch.target.long()
-        identity = torch.arange(len(known), device=source.device) if batch.identity is None else batch.identity.long()
+        identity = torch.arange(len(attributes), device=source.device)
+        if batch.identity is not None:
+            identity = batch.identity.long()
         foreign = (identity[source] != identity[target]).to(attributes)
-        degree = 1.0 + attributes.new_zeros(len(known)).index_add(0, target, foreign)
+        degree = 1.0 + attributes.new_zeros(len(attributes)).index_add(0, target, foreign)
         weight = foreign * (degree[source] * degree[target]).rsqrt()
+        shown = told_columns(context, blocks)
+        columns = torch.cat([context.told(name, attributes) for name in blocks], dim=1)[:, shown]
+        nothing = attributes.new_zeros(len(attributes), context.usual.shape[0] + len(context.targets))
+        others = attributes.new_zeros(len(source), nothing.shape[1])
+        return cls(columns, shown, source, target, weight, 1 / degree, nothing, nothing, others)
+
+    def knowing(self, known: Tensor, context: LabelContext, batch: Batch, paths: Paths) -> Surroundings:
+        """The same with known labels [N, T], NaN elsewhere."""
         own, present = context.relative(known)
-        labels = torch.cat([own, present[:, context.first_columns]], dim=1).to(attributes)
-        carried = weight[:, None] * labels[source]
+        labels = torch.cat([own, present[:, context.first_columns]], dim=1).to(self.columns)
+        carried = self.weight[:, None] * labels[self.source]
         if batch.max_in_degree > LONG_SUM:
             carried = carried.double()
         others = torch.zeros_like(carried)
         if paths.two_steps is not None:
             others[paths.two_steps.edge] = sums_without_receiver(carried, paths.two_steps)
-        near = carried.new_zeros(labels.shape).index_add(0, target, carried)
-        shown = told_columns(context)
-        columns = torch.cat([context.told(name, attributes) for name in TOLD], dim=1)[:, shown]
-        return cls(columns, shown, source, target, weight, 1 / degree, labels, near.to(labels), others.to(labels))
+        near = carried.new_zeros(labels.shape).index_add(0, self.target, carried)
+        return replace(self, labels=labels, near=near.to(labels), others=others.to(labels))
 
     def to(self, dtype: torch.dtype) -> Surroundings:
-        return Surroundings(
-            **{name: one.to(dtype) if one.is_floating_point() else one for name, one in vars(self).items()}
-        )
+        parts = {name: one.to(dtype) for name, one in vars(self).items() if one.is_floating_point()}
+        return replace(self, **parts)
 
 
-def told_columns(context: LabelContext) -> Tensor:
+def told_columns(context: LabelContext, blocks: tuple[str, ...]) -> Tensor:
     """Which of the numbers that a vertex tells of itself are not 0 everywhere: all, but gaps where there are none."""
-    return (context.scale[context.columns(*TOLD)] > 0).nonzero().squeeze(1)
+    return (context.scale[context.columns(*blocks)] > 0).nonzero().squeeze(1)
 
 
 class LabelMessages(nn.Module):
     """The learned part: c, A, A', B, B'."""
 
-    def __init__(self, context: LabelContext, units: int, *, convolves: bool, labels: bool) -> None:
+    def __init__(
+        self, context: LabelContext, blocks: tuple[str, ...], units: int, *, convolves: bool, labels: bool
+    ) -> None:
+        """`blocks` of the context are what a vertex tells of its attributes."""
         super().__init__()
-        told, of_labels = len(context.columns(*TOLD)), context.usual.shape[0] + len(context.targets)
+        self.blocks = blocks
+        told, of_labels = len(context.columns(*blocks)), context.usual.shape[0] + len(context.targets)
         self.convolves = convolves
         self.width = units if convolves else 2 * units
         self.near = nn.Linear(told, units)

@@ -28,7 +28,7 @@ from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.hierarchy.label_context import LABELS, LabelContext, Paths, attributes_told
-from gspn.hierarchy.label_messages import TOLD, LabelMessages, Surroundings
+from gspn.hierarchy.label_messages import LabelMessages, Surroundings
 from gspn.hierarchy.label_trees import LabelTrees, TargetTrees, can_be_grown
 from gspn.hierarchy.parameters import check_like, take_units
 from gspn.hierarchy.readout import SupervisedEvaluation, labels_of
@@ -57,12 +57,19 @@ class Kind:
     def messages(self) -> bool:
         return self.through in ("convolution", "messages")
 
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The blocks that are not of labels."""
+        return tuple(block for block in self.blocks if block not in LABELS)
+
 
 _APART = ("own", "gaps", "degree", "near", "far")
-_SMOOTH = ("smooth", "gaps", "degree")
+_SMOOTH = ("smooth", "degree")
 _SYMMETRIC = ("own", "gaps", "degree", "symmetric")
-_DIFFUSED = ("gaps", "degree", "diffused")
-_BOTH = ("own", "gaps", "degree", "near", "diffused")
+_DIFFUSED = ("degree", "diffused")
+_BOTH = ("own", "degree", "near", "diffused")
+_CONVOLVED = ("own", "degree")
+_SENT = ("own", "gaps", "degree")
 _ROUGH = (*_APART, "symmetric")
 """For trees"""
 KINDS: Mapping[str, Kind] = {
@@ -85,14 +92,17 @@ KINDS: Mapping[str, Kind] = {
     "forest": Kind((*_ROUGH, *LABELS), "forest"),
     "boosted, attributes": Kind(_ROUGH, "boosted"),
     "boosted": Kind((*_ROUGH, *LABELS), "boosted"),
-    "convolution, attributes": Kind(TOLD, "convolution", 0.5),
-    "convolution": Kind((*TOLD, *LABELS), "convolution", 0.5),
-    "firmer convolution, attributes": Kind(TOLD, "convolution", 0.2),
-    "firmer convolution": Kind((*TOLD, *LABELS), "convolution", 0.2),
-    "messages, attributes": Kind(TOLD, "messages", 0.5),
-    "messages": Kind((*TOLD, *LABELS), "messages", 0.5),
+    "convolution, attributes": Kind(_CONVOLVED, "convolution", 0.5),
+    "convolution": Kind((*_CONVOLVED, *LABELS), "convolution", 0.5),
+    "firmer convolution, attributes": Kind(_CONVOLVED, "convolution", 0.2),
+    "firmer convolution": Kind((*_CONVOLVED, *LABELS), "convolution", 0.2),
+    "messages, attributes": Kind(_SENT, "messages", 0.5),
+    "messages": Kind((*_SENT, *LABELS), "messages", 0.5),
 }
-"""The regressions of every mixture; those that are of no use have weight 0."""
+"""The regressions of every mixture; those that are of no use have weight 0.
+
+Half of them do not see gaps: indicators of a thousand columns are noise that drowns what the columns say.
+"""
 
 
 class LabelRegression(nn.Module):
@@ -188,7 +198,7 @@ class LabelReadout(nn.Module):
         if not num_hidden:
             return LabelRegression(self.target, [])
         messages = LabelMessages(
-            self.context, 2 * num_hidden, convolves=kind.through == "convolution", labels=kind.labels
+            self.context, kind.attributes, 2 * num_hidden, convolves=kind.through == "convolution", labels=kind.labels
         )
         first, self.width = self.width, self.width + messages.width
         return LabelRegression(self.target, list(range(first, self.width)), messages=messages)
@@ -213,13 +223,18 @@ class LabelReadout(nn.Module):
         """
         attributes, paths = attributes_told(hierarchy, batch), Paths(batch)
         z = self.context.standardised(attributes, self.context.labels_told(batch, known, paths))
-        behind, used, seen = [], set(self.used), None
+        behind, used, seen = [], set(self.used), dict[tuple[str, ...], Surroundings]()
         for m, one in enumerate(self):
             if one.messages is None:
                 continue
-            if m in used and seen is None:
-                seen = Surroundings.of(self.context, attributes, batch, known, paths)
-            behind.append(one.messages(seen) if m in used else z.new_zeros(len(z), one.messages.width))
+            if m not in used:
+                behind.append(z.new_zeros(len(z), one.messages.width))
+                continue
+            blocks = one.messages.blocks
+            if blocks not in seen:
+                silent = Surroundings.of(self.context, attributes, batch, blocks)
+                seen[blocks] = silent.knowing(known, self.context, batch, paths)
+            behind.append(one.messages(seen[blocks]))
         return torch.cat([z[:, :-1], *behind, z[:, -1:]], dim=1)
 
     def log_weights(self, z: Tensor) -> Tensor:

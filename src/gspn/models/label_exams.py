@@ -7,7 +7,7 @@ in graphs whose vertices are all labelled nothing is left to predict, so held-ou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -41,6 +41,8 @@ class LabelledBatch:
     """[N, T]"""
     known: Tensor
     """[N, T]"""
+    _silent: dict[tuple[str, ...], Surroundings] = field(default_factory=dict)
+    """By blocks, in single precision, without any label"""
 
     @cached_property
     def paths(self) -> Paths:
@@ -60,9 +62,12 @@ class LabelledBatch:
         """z [n, W + 1] of the vertices `rows`, where the labels `known` [N, T] are evidence."""
         return context.standardised(self.attributes[rows], context.labels_told(self.batch, known, self.paths)[rows])
 
-    def surroundings(self, context: LabelContext, known: Tensor) -> Surroundings:
+    def surroundings(self, context: LabelContext, known: Tensor, blocks: tuple[str, ...]) -> Surroundings:
         """What messages are made from, where the labels `known` [N, T] are evidence; in single precision."""
-        return Surroundings.of(context, self.attributes, self.batch, known, self.paths).to(torch.float32)
+        if blocks not in self._silent:
+            silent = Surroundings.of(context, self.attributes, self.batch, blocks)
+            self._silent[blocks] = silent.to(torch.float32)
+        return self._silent[blocks].knowing(known, context, self.batch, self.paths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +96,9 @@ class Exam:
         """z [n, W + 1] with no labels, and with those that there are."""
         return self._each(lambda known: self.where.told(self.context, known, self.asked))
 
-    @cached_property
-    def surroundings(self) -> tuple[Surroundings, Surroundings]:
+    def surroundings(self, blocks: tuple[str, ...]) -> tuple[Surroundings, Surroundings]:
         """What messages are made from, with no labels, and with those that there are."""
-        return self._each(lambda known: self.where.surroundings(self.context, known))
+        return self._each(lambda known: self.where.surroundings(self.context, known, blocks))
 
     @cached_property
     def informed(self) -> Tensor:

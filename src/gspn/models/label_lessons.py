@@ -97,13 +97,16 @@ class Lessons:
         batch, messages = self.own.batch, part.messages
         if messages is None or len(self.rows) < _LEAST_OF_MESSAGES:
             return False
-        told, sent = batch.num_vertices * len(told_columns(self.readout.context)), batch.num_edges * messages.width
+        told, sent = (
+            batch.num_vertices * len(told_columns(self.readout.context, messages.blocks)),
+            batch.num_edges * messages.width,
+        )
         return told <= _MOST_OF_MESSAGES and sent <= _MOST_SENT
 
     def learning(self, kind: Kind, part: LabelRegression) -> Step:
         """Begin to learn a regression."""
         if kind.messages:
-            copies = self._copies_with_labels if kind.labels else self._copies_without
+            copies = self._copies(kind)
             return MessageLearning(part, kind.dropout, copies, self.rows, self.y, self.weights, self.seed).until
         data, begun = self._data(kind), False
 
@@ -133,17 +136,14 @@ class Lessons:
         ]
         return RegressionData(torch.cat(told), self.y.repeat(number, 1), self.weights.repeat(number) / number, number)
 
-    @cached_property
-    def _copies_without(self) -> list[Surroundings]:
-        nothing = torch.full_like(self.known, torch.nan)
-        return [self.own.surroundings(self.readout.context, nothing)]
-
-    @cached_property
-    def _copies_with_labels(self) -> list[Surroundings]:
+    def _copies(self, kind: Kind) -> list[Surroundings]:
+        """Which differ in the labels that are hidden; one where no labels are seen."""
         drawn = keyed_uniform(self.seed, _SHARE, torch.arange(_COPIES_OF_MESSAGES)).tolist()
-        shares = [share if copy % 2 else _HIDDEN_SHARES[0] for copy, share in enumerate(drawn)]
+        shares = (
+            [share if copy % 2 else _HIDDEN_SHARES[0] for copy, share in enumerate(drawn)] if kind.labels else [1.0]
+        )
         return [
-            self.own.surroundings(self.readout.context, self._hiding(share, _HIDE_FROM_MESSAGES, copy))
+            self.own.surroundings(self.readout.context, self._hiding(share, _HIDE_FROM_MESSAGES, copy), kind.attributes)
             for copy, share in enumerate(shares)
         ]
 
