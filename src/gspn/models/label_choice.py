@@ -23,8 +23,9 @@ Scores = Mapping[tuple[str, float], Tensor]
 """By regression and strength, log P [n, 2] of held-out labels: with no labels known, and with those that are"""
 
 _PULL, _LEAST_WEIGHT = 0.3, 0.02
-_CHANCE, _ERRORS = 1.0, 2.0
-"""Nats, all held-out labels together, and standard errors that may be gained though there is nothing to know."""
+_CHANCE, _ERRORS, _MOST_DOUBT = 1.0, 1.5, 0.85
+"""Nats, all held-out labels together, and standard errors that may be gained though there is nothing to know; and how
+much frequencies weigh at most, since a few labels cannot show either that there is nothing."""
 _PARTS = 5
 _USUAL = {"smooth": 0.3, "frequencies": 1.0}
 """With which strengths, where there are too few labels to judge by."""
@@ -105,7 +106,7 @@ def _log_prob(scores: Scores, informed: Tensor, strengths: dict[str, float], wei
 
 def _doubted(found: LabelFit) -> LabelFit:
     """Weigh frequencies by the probability that there is nothing else to know; keep what has any weight."""
-    doubt = found.doubt if found.doubt < 1 - _LEAST_WEIGHT else 1.0
+    doubt = min(found.doubt, _MOST_DOUBT)
     found.weights.mul_(1 - doubt)
     found.weights[:, list(KINDS).index("frequencies")] += doubt
     for m, name in enumerate(KINDS):

@@ -23,6 +23,8 @@ from gspn.random_streams import keyed_uniform
 
 _JUDGES = 400
 """Held-out labels that are to judge at least, if there are so many."""
+_FEW = 100
+"""Labels up to which a tenth of them is held out at a time, otherwise a fifth: the others should teach nearly as much."""
 _COMPLETE = 0.95
 """Share of labelled vertices from which on a graph counts as labelled."""
 _FOLDS = -12
@@ -143,7 +145,7 @@ def _folds(own: LabelledBatch, rows: Tensor, whole: bool, seed: int, judges: int
 
     Whole graphs together where these are predicted; in order of the labels, so that every part has all of them.
     """
-    parts = 5
+    parts = 5 if len(rows) > _FEW else 10
     number = min(parts, max(0, -(-(_JUDGES - judges) * parts // max(len(rows), 1))))
     graph, vertex = (key[rows] for key in own.batch.vertex_keys())
     drawn = keyed_uniform(seed, _FOLDS, graph, torch.zeros_like(vertex) if whole else vertex)
