@@ -116,6 +116,7 @@ def test_what_labels_depend_on_is_the_oracles(targets: Schema, kind: str, seed: 
             list(zip([one.kind for one in targets], sizes, strict=True)),
             [usual[a:b] for a, b in itertools.pairwise(cuts)],
             [spread[a:b] for a, b in itertools.pairwise(cuts)],
+            [len(one.categories) if isinstance(one, Categorical) else 1 for one in ATTRIBUTES],
             frozenset((int(u), int(c)) for u, c in np.argwhere(hidden)),
         )
         for name, block in context.blocks.items():

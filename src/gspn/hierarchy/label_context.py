@@ -29,7 +29,7 @@ from gspn.hierarchy.reach import Reach
 from gspn.kernels.expectations import expected_entries
 from gspn.kernels.reference import log_prior_of, relative
 
-ATTRIBUTES = ("own", "gaps", "degree", "near", "far", "smooth", "symmetric", "diffused", "states")
+ATTRIBUTES = ("own", "gaps", "degree", "near", "far", "smooth", "symmetric", "filled", "diffused", "states")
 LABELS = ("near labels", "far labels", "known", "sums", "reached")
 
 _ONE_HOP, _TWO_HOPS = 1.0, 0.1
@@ -73,8 +73,9 @@ class LabelContext(nn.Module):
       (for hidden ones: their training mean); "degree": the logarithm of 1 + the number of incoming edges.
     - "near", "far": means of "own" over neighbours, and over their other neighbours. "smooth": the mean of the three.
     - "symmetric": sums of "own" over the vertex and its neighbours, each divided by the roots of 1 + both degrees, and
-      the same sums of these; beside them those of 1, as "own" is not centred. "diffused": "own" after ten steps, each
-      the mean of a vertex and its neighbours and a return to its own a little.
+      the same sums of these; beside them those of 1, as "own" is not centred.
+    - "filled": "own" with what is not observed in ten steps taken from the neighbours, each the mean of theirs.
+      "diffused": this after ten steps, each the mean of a vertex and its neighbours and a return to its own a little.
     - "states": posteriors at level 0, and their means over neighbours and over theirs.
     - "near labels", "far labels": known labels of neighbours and of theirs, relative to the average; "known": how
       many of these are known. "sums": sums instead of means, as evidence of independent neighbours adds up.
@@ -104,6 +105,7 @@ class LabelContext(nn.Module):
             "far": told,
             "smooth": told,
             "symmetric": 2 * (told + 1),
+            "filled": told,
             "diffused": told,
             "states": 3 * num_states,
             "near labels": labels,
@@ -244,7 +246,9 @@ def attributes_told(hierarchy: Hierarchy, batch: Batch) -> Tensor:
     gaps = climb.evidence.missing.to(told).masked_fill(climb.evidence.hidden, torch.nan)
     degree = torch.log1p(batch.in_degree.to(told))[:, None]
     of_states = [states.to(told), near[:, width:], far[:, width:]]
-    spread = [*_symmetric(own.mean, batch), _diffused(own.mean, batch)]
+    widths = torch.tensor([message_width(one) for one in hierarchy.schema], device=told.device)
+    filled = _filled(own.mean, climb.evidence.known.repeat_interleave(widths, dim=1), batch)
+    spread = [*_symmetric(own.mean, batch), filled, _diffused(filled, batch)]
     return torch.cat([own.mean, gaps, degree, near[:, :width], far[:, :width], smooth, *spread, *of_states], dim=1)
 
 
@@ -259,6 +263,17 @@ def _symmetric(own: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
 
     once = step(torch.cat([own, torch.ones_like(own[:, :1])], dim=1))
     return once, step(once)
+
+
+def _filled(own: Tensor, observed: Tensor, batch: Batch) -> Tensor:
+    """[N, D] what is not observed, from the neighbours; without any, as it is expected."""
+    kept = observed | (batch.in_degree == 0)[:, None]
+    if bool(kept.all()):
+        return own
+    found = own
+    for _ in range(_STEPS):
+        found = torch.where(kept, own, mean_by_row(found, batch, batch.target, batch.in_degree))
+    return found
 
 
 def _diffused(own: Tensor, batch: Batch) -> Tensor:

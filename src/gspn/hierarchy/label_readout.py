@@ -68,7 +68,7 @@ _SMOOTH = ("smooth", "degree")
 _SYMMETRIC = ("own", "gaps", "degree", "symmetric")
 _DIFFUSED = ("degree", "diffused")
 _BOTH = ("own", "degree", "near", "diffused")
-_CONVOLVED = ("own", "degree")
+_CONVOLVED = ("filled", "degree")
 _SENT = ("own", "gaps", "degree")
 _ROUGH = (*_APART, "symmetric")
 """For trees"""

@@ -24,7 +24,7 @@ from gspn.random_streams import keyed_uniform
 _JUDGES = 400
 """Held-out labels that are to judge at least, if there are so many."""
 _FEW = 100
-"""Labels up to which a tenth of them is held out at a time, otherwise a fifth: the others should teach nearly as much."""
+"""Labels up to which a tenth of them is held out at a time, otherwise a fifth: few must teach nearly as much as all."""
 _COMPLETE = 0.95
 """Share of labelled vertices from which on a graph counts as labelled."""
 _FOLDS = -12

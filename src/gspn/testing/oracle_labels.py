@@ -29,22 +29,29 @@ def blocks(
     targets: Sequence[Label],
     usual: Sequence[Array],
     spread: Sequence[Array],
+    widths: Sequence[int],
     hidden: oracle.Hidden = frozenset(),
 ) -> dict[str, list[float]]:
     """The numbers by block, before they are standardised; NaN where there is nobody to tell anything.
 
-    `labels` [N, T] are the known ones, NaN elsewhere; `usual` and `spread` are by target.
+    `labels` [N, T] are the known ones, NaN elsewhere; `usual` and `spread` are by target, `widths` by attribute: how
+    many numbers tell it.
     """
-    return _of_attributes(model, graph, v, hidden) | _of_labels(graph, v, labels, targets, usual, spread)
+    return _of_attributes(model, graph, v, widths, hidden) | _of_labels(graph, v, labels, targets, usual, spread)
 
 
-def _of_attributes(model: oracle.Model, graph: oracle.Graph, v: int, hidden: oracle.Hidden) -> dict[str, list[float]]:
+def _of_attributes(
+    model: oracle.Model, graph: oracle.Graph, v: int, widths: Sequence[int], hidden: oracle.Hidden
+) -> dict[str, list[float]]:
     into, through = _neighbours(graph, v)
     told = {u: _own(model, graph, u, hidden) for u in range(len(graph.x))}
     states = {u: _states(model, graph, u, hidden) for u in {v, *into, *(w for others in through for w in others)}}
 
+    def near_of(of: Mapping[int, Array], u: int) -> Array:
+        return _mean([of[w] for w, _ in oracle.senders(graph, u)], len(of[u]))
+
     def near(of: Mapping[int, Array]) -> Array:
-        return _mean([of[u] for u in into], len(of[v]))
+        return near_of(of, v)
 
     def far(of: Mapping[int, Array]) -> Array:
         return _mean([_mean([of[w] for w in others], len(of[v])) for others in through], len(of[v]))
@@ -56,9 +63,12 @@ def _of_attributes(model: oracle.Model, graph: oracle.Graph, v: int, hidden: ora
     for _ in range(2):
         ones = {u: _symmetric(graph, ones, u) for u in ones}
         symmetric += list(ones[v])
-    diffused = told
+    filled = told
     for _ in range(10):
-        diffused = {u: 0.15 * told[u] + 0.85 * _with_own(graph, diffused, u) for u in told}
+        filled = {u: _taken(told[u], near_of(filled, u), _is_known(model, graph, u, widths, hidden)) for u in told}
+    diffused = filled
+    for _ in range(10):
+        diffused = {u: 0.15 * filled[u] + 0.85 * _with_own(graph, diffused, u) for u in told}
     return {
         "own": list(told[v]),
         "gaps": [math.nan if why == "hidden" else float(why == "missing") for _, why in entries.values()],
@@ -67,6 +77,7 @@ def _of_attributes(model: oracle.Model, graph: oracle.Graph, v: int, hidden: ora
         "far": list(means[2]),
         "smooth": list(sum(present[1:], start=present[0]) / len(present)),
         "symmetric": symmetric,
+        "filled": list(filled[v]),
         "diffused": list(diffused[v]),
         "states": [*states[v], *near(states), *far(states)],
     }
@@ -196,6 +207,18 @@ def _stops(graph: oracle.Graph, v: int, stopping: float) -> dict[int, float]:
 def _own(model: oracle.Model, graph: oracle.Graph, u: int, hidden: oracle.Hidden) -> Array:
     told, _ = oracle.expect(model, 0, model.prior, oracle.visible(model, graph, u, hidden), None)
     return np.array(told)
+
+
+def _is_known(
+    model: oracle.Model, graph: oracle.Graph, u: int, widths: Sequence[int], hidden: oracle.Hidden
+) -> list[bool]:
+    entries = oracle.visible(model, graph, u, hidden).values()
+    return [why == "observed" for (_, why), width in zip(entries, widths, strict=True) for _ in range(width)]
+
+
+def _taken(own: Array, others: Array, is_known: Sequence[bool]) -> Array:
+    """What is known, or else what others say, if there are any."""
+    return np.where(np.array(is_known) | np.isnan(others), own, others)
 
 
 def _states(model: oracle.Model, graph: oracle.Graph, u: int, hidden: oracle.Hidden) -> Array:
