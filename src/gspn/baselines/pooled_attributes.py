@@ -1,4 +1,4 @@
-"""The control without a model: pooled attributes, histograms of degrees and edge types, subtrees if asked for; a head."""
+"""The control without a model: pooled attributes, degrees, edge types and, if asked for, subtrees; then a head."""
 
 from __future__ import annotations
 
