@@ -66,16 +66,11 @@ class Lessons:
     ) -> None:
         """`rows` are the vertices to learn from; `class_weights` [K] those of the classes of the only target."""
         self.readout, self.own, self.rows, self.known, self.seed = readout, own, rows, known, seed
-        self.class_weights = class_weights
         self.y = own.truth[rows]
         self.weights = torch.ones(len(rows), dtype=torch.float64)
         if class_weights is not None:
             labelled = ~self.y[:, 0].isnan()
             self.weights[labelled] = class_weights[self.y[labelled, 0].long()]
-
-    def anew(self, seed: int) -> Lessons:
-        """The same with other random numbers."""
-        return Lessons(self.readout, self.own, self.rows, self.known, seed, self.class_weights)
 
     def strengths(self, kind: Kind, part: LabelRegression, usual: Sequence[float] = STRENGTHS) -> Sequence[float]:
         """Which are worth a try, in rising order: none where there are too few vertices, or too many numbers."""
