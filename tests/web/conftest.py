@@ -35,6 +35,16 @@ def model() -> GSPN:
 
 
 @pytest.fixture(scope="session")
+def chemist() -> Iterator[tuple[GSPN, TestClient]]:
+    """A model that also knows what follows from elements, bonds and charges, and its page."""
+    graphs = from_smiles(builtin_molecules()[::60], processes=1, progress=False)
+    fresh = GSPN(graphs.schema, num_layers=3, num_states=3, num_edge_types=5, objective="masked", epochs=3, lr=0.05)
+    known = fresh.fit(graphs, progress=False)
+    with TestClient(create_app(known, Limits(requests_per_second=1e6)), base_url=BASE) as started:
+        yield known, started
+
+
+@pytest.fixture(scope="session")
 def client(model: GSPN) -> Iterator[TestClient]:
     # The pace of tests is not what is tested: who tests that sets a limit.
     with TestClient(create_app(model, Limits(requests_per_second=1e6)), base_url=BASE) as started:

@@ -141,14 +141,35 @@ def test_replacements_say_what_cannot_be(page: Page, address: str) -> None:
     open_page(page, address)
     page.click("#edited [data-vertex='1']")
     impossible = page.locator(".replacement[data-value='\"F\"']")
+    impossible.wait_for(state="attached")
+    assert impossible.is_hidden()
+    page.focus(".replacement:not(.current)")
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.dataset.value") == "null", "keys pass over what is not shown"
+    page.check("#impossible")
     assert impossible.get_attribute("aria-disabled") == "true"
     assert "F cannot have valence 4" in impossible.inner_text()
+    assert page.inner_text("#impossible-count") == str(page.locator(".replacement.impossible").count())
     impossible.click(force=True)
     assert caption(page) == "no edits yet"
     replace(page, 1, "null")
     assert ", ?." in (page.get_attribute("#edited [data-vertex='1']", "aria-label") or "")
     page.select_option("#attribute", "aromatic")
     page.wait_for_selector(".replacement[data-value='true']")
+
+
+def test_what_follows_from_a_replacement_is_said(page: Page, chemist: tuple[GSPN, Any]) -> None:
+    with running(create_app(chemist[0])) as address:
+        open_page(page, address, "Clc1ccccc1")
+        page.click("#edited [data-vertex='0']")
+        oxygen = page.locator(".replacement[data-value='\"O\"']")
+        assert re.search(r"with .*hydrogens 1, .*changes at \d atoms around", oxygen.inner_text())
+        listed = oxygen.locator(".number").inner_text()
+        replace(page, 0, '"O"')
+        assert caption(page).startswith(f"{listed} (")
+        assert re.search(
+            r"Recomputed, as it follows from the edits: .*hydrogens.* at \d atoms", page.inner_text("#meaning")
+        )
 
 
 def test_edges_can_be_removed_and_added(page: Page, address: str) -> None:
