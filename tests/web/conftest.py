@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterator
 
 import pytest
+from browser import running
 
 from gspn import GSPN, from_smiles
 from gspn.datasets.builtin import builtin_molecules
@@ -21,7 +21,6 @@ with warnings.catch_warnings():
 from gspn.web.app import create_app
 from gspn.web.learning import ATOM_FEATURES
 from gspn.web.limits import Limits
-from gspn.web.serving import listening, server_of
 
 BASE = "http://127.0.0.1"
 
@@ -53,11 +52,5 @@ def client(model: GSPN) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="session")
 def address(model: GSPN) -> Iterator[str]:
-    """A server on a port of its own."""
-    server = server_of(create_app(model, Limits(requests_per_second=1e6)))
-    with listening("127.0.0.1", 0) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        yield f"{BASE}:{listener.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join()
+    with running(create_app(model, Limits(requests_per_second=1e6))) as started:
+        yield started

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import re
-import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +13,11 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import torch
+from browser import running
 
 from gspn import GSPN, Categorical, Schema, from_arrays, from_smiles
 from gspn.web.app import create_app
 from gspn.web.learning import ATOM_FEATURES
-from gspn.web.serving import listening, server_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -44,18 +42,6 @@ def tolerant(browser: Browser) -> Iterator[Page]:
 
 def _is_strange(said: Any) -> bool:
     return said.type in ("error", "warning") and "Failed to load resource" not in said.text
-
-
-@contextlib.contextmanager
-def running(app: Any) -> Iterator[str]:
-    """The address of a server of an app."""
-    server = server_of(app)
-    with listening("127.0.0.1", 0) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join()
 
 
 def open_page(page: Page, address: str, smiles: str = ASPIRIN) -> None:

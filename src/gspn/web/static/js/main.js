@@ -3,6 +3,7 @@
 import { ask, get, upload } from "./api.js";
 import { element } from "./bars.js";
 import { followed } from "./derived.js";
+import { EditList } from "./edits.js";
 import { showHistory, words } from "./history.js";
 import { HoverCard } from "./hover.js";
 import { Inspector } from "./inspector.js";
@@ -36,6 +37,14 @@ const card = new HoverCard(byId("card"), (vertex) =>
   ask("/api/conditional", page.state.question({ vertex, attribute: labelled(page.answer.attributes).name })));
 const stage = new Stage([byId("original"), byId("edited")], { select, point });
 const table = new Table(byId("table"), { select, point });
+const editList = new EditList({
+  ask: () => ask("/api/edits", page.state.source),
+  open: (smiles) => {
+    byId("smiles").value = smiles;
+    openSmiles(smiles);
+    byId("workspace").scrollIntoView({ block: "start" });
+  },
+});
 const inspector = new Inspector({
   edit: change,
   attribute: (name) => { page.attribute = name; attempt(inspect); },
@@ -66,6 +75,7 @@ async function show(state, told) {
   const isNew = JSON.stringify(state.source) !== JSON.stringify(page.state.source) || page.answer === null;
   Object.assign(page, { state, answer });
   if (isNew) Object.assign(page, { selected: null, found: null, limits: {}, attribute: labelled(answer.attributes).name });
+  if (isNew) editList.forget(answer.is_molecule ? page.about.predicts : null);
   tell(null);
   card.forget();
   history.replaceState(null, "", state.toHash());
