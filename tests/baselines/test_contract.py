@@ -66,6 +66,9 @@ PREDICTORS: dict[str, Make] = {
     "DGCNN": network(DGCNN(hidden=16, num_layers=2, dense=32)),
     "DiffPool": network(DiffPool(hidden=16, embedding=16), clip=2.0),
     "ECC": network(ECC(hidden=16)),
+    "pooled attributes, subtrees": lambda schema, target, seed: PooledAttributes(
+        schema, target, heads="linear", seed=seed, subtrees=2
+    ),
     "pooled attributes": lambda schema, target, seed: PooledAttributes(schema, target, heads="linear", seed=seed),
     "Weisfeiler-Lehman": lambda schema, target, seed: WeisfeilerLehman(schema, target, rounds=1, seed=seed),
     "Weisfeiler-Lehman, linear": lambda schema, target, seed: WeisfeilerLehman(

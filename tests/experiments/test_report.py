@@ -168,6 +168,14 @@ def test_an_incomplete_run_says_so() -> None:
     assert "0 of 0 runs" in markdown(findings(0, 0))
 
 
+def test_what_leaves_parts_of_the_grid_out_is_not_complete() -> None:
+    partial = replace(findings(20, 20), left_out=("COLLAB", "ECC"))
+    for text in (markdown(partial), page(partial)):
+        assert "20 of 20 planned runs; left out of this report: COLLAB, ECC" in text
+        assert "omplete: 20" not in text
+    assert 'class="status incomplete"' in page(partial)
+
+
 def test_charts_that_show_nothing_and_lines_that_are_lost_are_named() -> None:
     for text in (markdown(findings()), page(findings())):
         assert "lost: no finite number to draw" in text

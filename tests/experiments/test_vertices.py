@@ -213,6 +213,24 @@ def test_a_report_has_ranks_margins_and_who_predicts_one_class(tmp_path: Path) -
     assert not any("frequencies predicts a single class" in note for note in found_by_now.notes)
 
 
+def test_several_seeds_have_accuracies_by_set_and_gaps(tmp_path: Path) -> None:
+    grid, records = parse_grid(GRID.replace("seeds = 2", "seeds = 3"), "tried"), Records(tmp_path)
+    planned = contests(grid)
+    for contest in planned:
+        (run,) = contest.candidates
+        right = 0.5 + 0.1 * run.seed + (0.2 if run.asked["rate"] == 0 else 0.0)
+        scores = {"macro F1": 0.5, "accuracy": right, "log-loss": 0.5, "calibration": 0.1, "classes": 2.0}
+        found = {"scores": {"hidden": scores}, "curves": {}, "seconds": {"model": 1.0}, "versions": {}, "threads": 1}
+        records.put({"key": run.key, "run": run.identity(), "commit": None, "finished": "", **found})
+    parts = findings(grid, planned, records, "a command").parts
+    (table,) = [part for part in parts if isinstance(part, ResultTable) and part.title == "Accuracy by set and gaps"]
+    for row in table.rows:
+        assert {name: number.mean for name, number in row.ours.items()} == pytest.approx(
+            {"homophily, random 0%": 80.0, "homophily, label 50%": 60.0}
+        )
+        assert [number.deviation for number in row.ours.values()] == pytest.approx([10.0, 10.0])
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [

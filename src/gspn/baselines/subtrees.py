@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gspn.attributes import Binary, Categorical, Schema
+from gspn.attributes import Binary, Categorical, FloatArray, Schema
 from gspn.baselines.attribute_columns import AT_ONCE
 from gspn.errors import InputError
 from gspn.graphs import Batch, GraphDataset
@@ -25,6 +25,8 @@ Colours = NDArray[np.uint64]
 
 _BINS = 10
 """Parts of equal weight into which continuous attributes and counts of many values are cut."""
+_MOST = 2_000
+"""Of frequent subtrees"""
 _OWN, _OF_NEIGHBOURS, _OF_TYPE, _OF_COLUMN = (np.uint64(odd) for odd in (
     0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93,
 ))  # fmt: skip
@@ -76,6 +78,15 @@ class Subtrees:
         if not graph:
             return Counts(len(dataset), np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
         return Counts(len(dataset), np.concatenate(graph), np.concatenate(colours), np.concatenate(numbers))
+
+    def frequent(self, dataset: GraphDataset, rare: float) -> Colours:
+        """The subtrees of at least a share of the graphs, and of two; the 2,000 most frequent ones of more."""
+        return self.count(dataset).vocabulary(max(2, int(np.ceil(rare * len(dataset)))), _MOST)
+
+    def rows(self, dataset: GraphDataset, vocabulary: Colours) -> FloatArray:
+        """[G, V] logarithms of 1 + how often each occurs."""
+        found: FloatArray = np.log1p(self.count(dataset).matrix(vocabulary).toarray())
+        return found
 
     def colours(self, batch: Batch) -> Iterator[Colours]:
         """The colours [N] of every round, the first ones included."""

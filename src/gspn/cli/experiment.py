@@ -184,14 +184,15 @@ def _show_report(
     from gspn.experiments.tables import findings
 
     read, records = read_grid(experiment, grid), Records(results)
+    whole = columns_of(read, final)
     data = data or columns_with_records(read, records, final)
     words = ["gspn", "experiment", "run", experiment, "--grid", grid]
-    if data and {*data} != {*columns_of(read, final)}:
+    if data and {*data} != {*whole}:
         words += [word for name in data or () for word in ("--data", name)]
     words += [word for name in model or () for word in ("--model", name)]
     words += ["--final"] if final else []
     command = shlex.join(words)
-    found = findings(read, contests(read, data, model, final, here_or_recorded(records)), records, command)
+    found = findings(read, contests(read, data, model, final, here_or_recorded(records)), records, command, whole)
     folder = results / f"{experiment}-{Path(grid).stem}{'-final' if final else ''}"
     write_report(found, folder)
     if as_json:

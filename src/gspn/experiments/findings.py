@@ -88,3 +88,5 @@ class Findings:
     notes: tuple[str, ...] = ()
     made_with: Mapping[str, str] | None = None
     """Versions, commit and machine of the records."""
+    left_out: tuple[str, ...] = ()
+    """Columns and rows of the grid that were not planned here"""

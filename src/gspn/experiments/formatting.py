@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from gspn.experiments.findings import Number, ResultTable
+from gspn.experiments.findings import Findings, Number, ResultTable
 
 Mark = Literal["best", "second"]
 
@@ -105,10 +105,19 @@ def caption(table: ResultTable) -> str:
     return ", ".join(filter(None, [table.measure, better, spread]))
 
 
-def progress(done: int, planned: int) -> str:
-    """Whether the experiment is complete, in words."""
-    if done >= planned > 0:
+def progress(findings: Findings) -> str:
+    """Whether the experiment is complete, in words; what leaves parts of its grid out is not."""
+    done, planned = findings.done, findings.planned
+    without = f"; left out of this report: {', '.join(findings.left_out)}" if findings.left_out else ""
+    if is_complete(findings):
         return f"complete: {done} of {planned} runs"
+    if done >= planned > 0:
+        return f"not all of the grid: {done} of {planned} planned runs{without}"
     if not done:
-        return f"nothing has been run yet: 0 of {planned} runs"
-    return f"incomplete: {done} of {planned} runs; the numbers are provisional"
+        return f"nothing has been run yet: 0 of {planned} runs{without}"
+    return f"incomplete: {done} of {planned} runs; the numbers are provisional{without}"
+
+
+def is_complete(findings: Findings) -> bool:
+    """Whether all runs of the whole grid have been made."""
+    return findings.done >= findings.planned > 0 and not findings.left_out

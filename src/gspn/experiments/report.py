@@ -20,6 +20,7 @@ from gspn.experiments.formatting import (
     caption,
     counted_otherwise,
     has_published,
+    is_complete,
     marks,
     mean_and_deviation,
     progress,
@@ -51,8 +52,8 @@ def page(findings: Findings) -> str:
     return render(
         Path(__file__).parent / "templates" / "report.html.j2",
         findings=findings,
-        complete=findings.done >= findings.planned > 0,
-        progress=progress(findings.done, findings.planned),
+        complete=is_complete(findings),
+        progress=progress(findings),
         parts=[_part(part, number) for number, part in enumerate(findings.parts, 1)],
     )
 
@@ -167,8 +168,8 @@ def markdown(findings: Findings) -> str:
 
 
 def _status(findings: Findings) -> str:
-    text = progress(findings.done, findings.planned)
-    return f"{text[0].upper()}{text[1:]}." if text.startswith("complete") else f"**{text[0].upper()}{text[1:]}.**"
+    text = progress(findings)
+    return f"{text[0].upper()}{text[1:]}." if is_complete(findings) else f"**{text[0].upper()}{text[1:]}.**"
 
 
 def markdown_table(table: ResultTable) -> Iterator[str]:

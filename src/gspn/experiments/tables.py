@@ -21,8 +21,18 @@ from gspn.experiments.yardstick.tables import imputation_parts
 from gspn.plots.molecules import draw_molecules, read_molecule
 
 
-def findings(grid: Grid, contests: Sequence[ModelSelection], records: Records, command: str) -> Findings:
-    """What is known by now; an experiment need not be complete to be looked at."""
+def findings(
+    grid: Grid,
+    contests: Sequence[ModelSelection],
+    records: Records,
+    command: str,
+    columns: Sequence[str] | None = None,
+) -> Findings:
+    """What is known by now; an experiment need not be complete to be looked at.
+
+    `columns` are all those of the whole experiment: of those that no contest is in, the report says so; None: all of
+    the grid.
+    """
     found = {
         run.key: record
         for contest in contests
@@ -62,6 +72,16 @@ def findings(grid: Grid, contests: Sequence[ModelSelection], records: Records, c
         parts=tuple(parts),
         notes=(*notes, *_failures(contests, records)),
         made_with=_made_with(made),
+        left_out=_left_out(grid, contests, grid.data if columns is None else columns),
+    )
+
+
+def _left_out(grid: Grid, contests: Sequence[ModelSelection], columns: Iterable[str]) -> tuple[str, ...]:
+    """Columns and rows of the grid that no contest is in."""
+    columns_shown, rows_shown = {contest.column for contest in contests}, {contest.row for contest in contests}
+    return (
+        *(column for column in columns if column not in columns_shown),
+        *(row for row in grid.models if row not in rows_shown),
     )
 
 

@@ -30,7 +30,6 @@ _SAME = 1e-6
 """Columns whose standardised values are all as near as this are one, as those of an edge's two directions."""
 _WEIGHT = 10.0
 """Of a kind of columns, as if it had a hundred"""
-_MOST_SUBTREES = 2_000
 _SAMPLE, _AT_ONCE = 5_000, 2_000
 """Graphs by which columns are chosen, and graphs all of whose columns are held at once."""
 
@@ -138,8 +137,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         subtrees, vocabulary = None, np.zeros(0, dtype=np.uint64)
         if self.subtrees:
             subtrees = Subtrees.of(schema, dataset.entries(), self.subtrees)
-            least = max(2, int(np.ceil(self.rare * len(dataset))))
-            vocabulary = subtrees.count(dataset).vocabulary(least, _MOST_SUBTREES)
+            vocabulary = subtrees.frequent(dataset, self.rare)
         attributes = AttributeColumns.of(schema, dataset) if self.attributes else None
         widths = tuple(0 if isinstance(one, GSPN) else _width(one, seen) for one in fitted)
         everything = Learned(fitted, widths, attributes, subtrees, vocabulary, None, names)
@@ -219,7 +217,7 @@ class GraphFeatures(TransformerMixin, BaseEstimator):
         if learned.attributes is not None:
             yield learned.attributes(dataset)[:, :-2]  # without the sizes, which are there already
         if learned.subtrees is not None:
-            yield np.log1p(learned.subtrees.count(dataset).matrix(learned.vocabulary).toarray())
+            yield learned.subtrees.rows(dataset, learned.vocabulary)
         yield extra
 
     def _names(self, learned: Learned) -> Iterator[str]:

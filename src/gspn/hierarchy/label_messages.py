@@ -13,6 +13,7 @@ two parts up, which without labels is a graph convolution of two layers. How the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -103,9 +104,10 @@ class LabelMessages(nn.Module):
         self.near_labels = nn.Linear(of_labels, units, bias=False) if labels else None
         self.own_labels = nn.Linear(of_labels, units, bias=False) if labels and not convolves else None
 
-    def forward(self, seen: Surroundings, dropout: float = 0.0) -> Tensor:
-        """[N, width]; with dropout of attributes and units, while it is learned."""
-        x = nn.functional.dropout(seen.columns, dropout)
+    def forward(self, seen: Surroundings, drop: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """[N, width]; `drop` is what happens to attributes and units while it is learned."""
+        drop = nn.Identity() if drop is None else drop
+        x = drop(seen.columns)
         sent = nn.functional.linear(x, self.near.weight[:, seen.shown])
         own = sent if self.own is None else nn.functional.linear(x, self.own.weight[:, seen.shown])
         weight, own_weight = seen.weight[:, None], seen.own_weight[:, None]
@@ -116,7 +118,6 @@ class LabelMessages(nn.Module):
             own_labels = self.near_labels if self.own_labels is None else self.own_labels
             root = root + self.near_labels(seen.near)
             heard = heard + (own_weight * own_labels(seen.labels))[seen.source] + self.near_labels(seen.others)
-        root = nn.functional.dropout(torch.relu(root), dropout)
-        heard = nn.functional.dropout(torch.relu(heard), dropout)
+        root, heard = drop(torch.relu(root)), drop(torch.relu(heard))
         kept, received = own_weight * root, torch.zeros_like(root).index_add(0, seen.target, weight * heard)
         return kept + received if self.convolves else torch.cat([kept, received], dim=1)

@@ -26,6 +26,8 @@ _PULL, _LEAST_WEIGHT = 0.3, 0.02
 _CHANCE, _ERRORS, _MOST_DOUBT = 1.0, 1.5, 0.85
 """Nats, all held-out labels together, and standard errors that may be gained though there is nothing to know; and how
 much frequencies weigh at most, since a few labels cannot show either that there is nothing."""
+_UNSEEN = 3.0
+"""Labels that are taken to be beyond all that has been learned, beside the held-out ones."""
 _PARTS = 5
 _USUAL = {"smooth": 0.3, "frequencies": 1.0}
 """With which strengths, where there are too few labels to judge by."""
@@ -107,6 +109,7 @@ def _log_prob(scores: Scores, informed: Tensor, strengths: dict[str, float], wei
 def _doubted(found: LabelFit) -> LabelFit:
     """Weigh frequencies by the probability that there is nothing else to know; keep what has any weight."""
     doubt = min(found.doubt, _MOST_DOUBT)
+    doubt = 1.0 - (1.0 - doubt) * len(found.informed) / (len(found.informed) + _UNSEEN)
     found.weights.mul_(1 - doubt)
     found.weights[:, list(KINDS).index("frequencies")] += doubt
     for m, name in enumerate(KINDS):

@@ -50,16 +50,12 @@ def learn_labels(
         readout.context.settle(own.attributes, readout.context.labels_told(own.batch, own.truth, own.paths))
         rows = _sample(own, seed)
         weights = _class_weights(readout, own.truth, class_weight)
-        papers = [
-            (exam, Lessons(readout, own, exam.learned, exam.known, seed, weights))
-            for exam in exams(network, own, rows, validation, seed)
-        ]
-        scores = _judged(readout, papers, STRENGTHS)
-        outcome = weighed(scores, _informed(papers), seed)
-        if papers and not outcome.better:
-            papers = [(exam, lessons.anew(seed + 1)) for exam, lessons in papers]
-            scores |= _judged(readout, papers, GENTLER)
-            outcome = weighed(scores, _informed(papers), seed)
+        judges = list(exams(network, own, rows, validation, seed))
+        scores = _judged(readout, own, judges, STRENGTHS, seed, weights)
+        outcome = weighed(scores, _informed(judges), seed)
+        if judges and not outcome.better:
+            scores |= _judged(readout, own, judges, GENTLER, seed + 1, weights)
+            outcome = weighed(scores, _informed(judges), seed)
             if not outcome.better:
                 names = ", ".join(f"'{name}'" for name in readout.target.names)
                 _log.warning(
@@ -92,13 +88,17 @@ def _sample(own: LabelledBatch, seed: int) -> Tensor:
 
 def _judged(
     readout: LabelReadout,
-    papers: Sequence[tuple[Exam, Lessons]],
+    own: LabelledBatch,
+    judges: Sequence[Exam],
     usual: Sequence[float],
+    seed: int,
+    class_weights: Tensor | None,
 ) -> dict[tuple[str, float], Tensor]:
     """By regression and strength, log P [n, 2] of what judges: with no labels, and with those that there are."""
     scores: dict[tuple[str, float], list[Tensor]] = {}
     tried: dict[str, Sequence[float]] = {}
-    for number, (exam, lessons) in enumerate(papers):
+    for number, exam in enumerate(judges):
+        lessons = Lessons(readout, own, exam.learned, exam.known, seed, class_weights)
         for name in _finalists(scores) if number else KINDS:
             part, kind = _of(readout, name), KINDS[name]
             if kind.labels and not bool(exam.informed.any()):
@@ -119,12 +119,12 @@ def _judged(
             if not number:  # others try what was near the best
                 best = losses.index(min(losses))
                 tried[name] = strengths[max(best - 1, 0) : best + 2]
-    return {key: torch.cat(found) for key, found in scores.items() if len(found) == len(papers)}
+    return {key: torch.cat(found) for key, found in scores.items() if len(found) == len(judges)}
 
 
-def _informed(papers: Sequence[tuple[Exam, Lessons]]) -> Tensor:
+def _informed(judges: Sequence[Exam]) -> Tensor:
     """[n] which of all held-out vertices have a known label within reach."""
-    return torch.cat([exam.informed for exam, _ in papers]) if papers else torch.zeros(0, dtype=torch.bool)
+    return torch.cat([exam.informed for exam in judges]) if judges else torch.zeros(0, dtype=torch.bool)
 
 
 @torch.no_grad()

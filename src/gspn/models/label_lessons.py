@@ -25,6 +25,8 @@ STRENGTHS, OF_UNITS, GENTLER = (0.3, 1.0, 3.0, 10.0, 30.0), (1.0, 3.0), (0.03, 0
 """What contexts are multiplied by: tried first, for hidden units, and where all are no better than frequencies."""
 OF_LARGE, _LARGE = (1.0, 3.0, 10.0), 3_000_000
 """Of contexts with more numbers than so many, which take their time."""
+OF_FEW, _FEW = (0.3, 1.0, 3.0), 60
+"""Where fewer labels are to be learned from."""
 OF_TREES = (0.4, 0.6, 0.8, 1.0, 1.3, 1.7)
 """How sure of themselves trees may be."""
 OF_MESSAGES = (30.0, 60.0, 100.0, 150.0, 200.0)
@@ -64,16 +66,11 @@ class Lessons:
     ) -> None:
         """`rows` are the vertices to learn from; `class_weights` [K] those of the classes of the only target."""
         self.readout, self.own, self.rows, self.known, self.seed = readout, own, rows, known, seed
-        self.class_weights = class_weights
         self.y = own.truth[rows]
         self.weights = torch.ones(len(rows), dtype=torch.float64)
         if class_weights is not None:
             labelled = ~self.y[:, 0].isnan()
             self.weights[labelled] = class_weights[self.y[labelled, 0].long()]
-
-    def anew(self, seed: int) -> Lessons:
-        """The same with other random numbers."""
-        return Lessons(self.readout, self.own, self.rows, self.known, seed, self.class_weights)
 
     def strengths(self, kind: Kind, part: LabelRegression, usual: Sequence[float] = STRENGTHS) -> Sequence[float]:
         """Which are worth a try, in rising order: none where there are too few vertices, or too many numbers."""
@@ -91,7 +88,9 @@ class Lessons:
             return () if part.hidden is None or few else usual if usual is not STRENGTHS else OF_UNITS
         if columns > _WIDE and numbers > _MOST_OF_WIDE:
             return ()
-        return OF_LARGE if usual is STRENGTHS and numbers > _LARGE else usual
+        if usual is not STRENGTHS:
+            return usual
+        return OF_FEW if vertices < _FEW else OF_LARGE if numbers > _LARGE else usual
 
     def _can_send(self, part: LabelRegression) -> bool:
         batch, messages = self.own.batch, part.messages

@@ -7,7 +7,9 @@ epochs is the strength that held-out labels choose; what so many teach is the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -59,10 +61,10 @@ class MessageLearning:
         """Learn on until so many epochs are done in all."""
         messages, part = self.part.messages, self.part.float()
         assert messages is not None
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        with torch.enable_grad():
             for epoch in range(self.epochs, int(epochs)):
-                torch.manual_seed(self.seed + 1 + epoch)
-                seen = messages(self.copies[epoch % len(self.copies)], self.dropout)[self.rows]
+                drop = partial(dropped, self.dropout, np.random.Generator(np.random.SFC64([self.seed, epoch])))
+                seen = messages(self.copies[epoch % len(self.copies)], drop)[self.rows]
                 log_prob = log_prob_of(part.families, context_of(seen), self.y)
                 prior = log_prior_of_leaves(part.families, 1.0)
                 self.optimizer.zero_grad()
@@ -73,6 +75,13 @@ class MessageLearning:
         part.strength.fill_(self.epochs)
         for parameter in part.parameters():
             parameter.grad = None
+
+
+def dropped(share: float, rng: np.random.Generator, values: Tensor) -> Tensor:
+    """Dropout of a share of the values, in 256 parts; torch's own takes half of the time where there are many."""
+    parts = round(256 * share)
+    kept = np.frombuffer(rng.bytes(values.numel()), dtype=np.uint8) >= parts
+    return values * torch.from_numpy(kept).view(values.shape) * (256 / (256 - parts))
 
 
 def context_of(seen: Tensor) -> Context:

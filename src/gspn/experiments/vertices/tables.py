@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import mean
+from statistics import mean, stdev
 
 from gspn.experiments.findings import Chart, Number, Picture, ResultTable, Row
 from gspn.experiments.protocols import ModelSelection
-from gspn.experiments.records import Records
+from gspn.experiments.records import Record, Records
 from gspn.experiments.yardstick.ranks import average_ranks, gains
 from gspn.experiments.yardstick.tables import (
     Case,
@@ -25,6 +25,8 @@ _LOSSES: Mapping[str, Callable[[Mapping[str, float]], float]] = {
     "calibration": lambda scores: scores["calibration"],
 }
 """All are better the lower they are, as ranks want it."""
+_MOST_COLUMNS, _LEAST_SEEDS = 6, 3
+"""Of the table of accuracies"""
 
 
 def label_parts(
@@ -55,6 +57,7 @@ def label_parts(
     parts.append(ranks_drawn("Average rank by macro F1", ranks["1 - macro F1"], "average rank by macro F1"))
     parts.append(ranks_drawn("Average rank by log-loss", ranks["log-loss"], "average rank by log-loss"))
     parts += [by_set(name, "mean over the cases of a set", cases) for name, cases in scores.items()]
+    parts += _accuracies(found)
     parts += [_by_gaps(name, cases) for name, cases in scores.items() if name in ("1 - macro F1", "log-loss")]
     collapsed = [
         f"{row} predicts a single class on {name} ({case})."
@@ -70,6 +73,25 @@ def label_parts(
     rows = tuple(Row(row, {"seconds": number}, {}) for row, number in seconds.items())
     parts.append(ResultTable("Time", "seconds per run, of the clock", "lower", ("seconds",), rows, 1))
     return parts, [*notes, *collapsed]
+
+
+def _accuracies(found: Mapping[Case, Mapping[str, Record]]) -> list[ResultTable]:
+    """Percents of the labels that are right by set and gaps, where a few sets have several seeds."""
+    by_column: dict[str, list[Mapping[str, Record]]] = {}
+    for (name, case), own in found.items():
+        by_column.setdefault(f"{name}, {case.split(',')[0]}", []).append(own)
+    if len(by_column) > _MOST_COLUMNS or min(map(len, by_column.values())) < _LEAST_SEEDS:
+        return []
+    rows = []
+    for row in next(iter(found.values())):
+        numbers = {}
+        for column, cases in by_column.items():
+            right = [100 * own[row]["scores"]["hidden"]["accuracy"] for own in cases if "error" not in own[row]]
+            if right:
+                numbers[column] = Number(mean(right), stdev(right) if len(right) > 1 else None, runs=len(right))
+        rows.append(Row(row, numbers, {}))
+    title, measure = "Accuracy by set and gaps", "% of the labels that are right"
+    return [ResultTable(title, measure, "higher", tuple(by_column), tuple(rows), 1)]
 
 
 def _by_gaps(name: str, scores: Mapping[Case, Mapping[str, float]]) -> ResultTable:
