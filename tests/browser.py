@@ -1,18 +1,21 @@
 """A real browser for the tests of pages: Debian's chromium, driven by playwright. Without one these tests are skipped.
 
 `browser` is started once for each process of the tests. `page` is a fresh one with nothing remembered; a test fails if
-something on it raises an error or complains on the console.
+something on it raises an error or complains on the console. `running` serves an app for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
     from playwright.sync_api import Browser, Page
 
 ARGUMENTS = (
@@ -48,3 +51,17 @@ def page(browser: Browser) -> Iterator[Page]:
     yield fresh
     context.close()
     assert not complaints, complaints
+
+
+@contextlib.contextmanager
+def running(app: FastAPI) -> Iterator[str]:
+    """The address of a server of an app, on a port of its own."""
+    from gspn.web.serving import listening, server_of
+
+    server = server_of(app)
+    with listening("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join()

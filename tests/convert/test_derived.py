@@ -106,3 +106,41 @@ def test_unknown_elements_elsewhere_are_said() -> None:
     found = derive(graph, dataset.schema, {2: {"element": "N"}})
     assert found.problem == "atom 0: its element is not known"
     assert found.entries[2]["hydrogens"] is None
+
+
+FEW = ["element", "formal_charge", "aromatic", "degree"]
+
+
+def read_few(smiles: str) -> gspn.GraphDataset:
+    """As the page's own model sees it: without hydrogens."""
+    return gspn.from_smiles([smiles], features=FEW, processes=1, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "atom", "element"),
+    [
+        ("Cc1cc[nH]c1", "Oc1cc[nH]c1", 0, "O"),
+        ("c1cc[nH]c1", "c1ccoc1", 3, "O"),
+        ("c1cn[nH]c1", "c1conc1", 2, "O"),  # with the hydrogen at the other nitrogen, which the graph does not tell
+        ("Clc1cc2cc[nH]c2c(-c2ccn[nH]2)c1", "Oc1cc2cc[nH]c2c(-c2ccn[nH]2)c1", 0, "O"),
+    ],
+)
+def test_hydrogens_of_aromatic_nitrogens_are_put_where_they_fit(
+    before: str, after: str, atom: int, element: str
+) -> None:
+    old, new = read_few(before), read_few(after)
+    change = {atom: {"element": element}}
+    found = derive(old[0], old.schema, change)
+    assert (found.problem, found.forbidden) == (None, False)
+    wanted = sorted(new[0].x.tolist())
+    assert sorted(changed(old[0], old.schema, change, found.entries).tolist()) == wanted
+
+
+def test_only_valences_forbid() -> None:
+    dataset = read_few("c1cc[nH]c1")
+    assert derive(dataset[0], dataset.schema, {0: {"element": "F"}}).forbidden
+    graph = dataset[0]
+    graph.x[1, 0] = torch.nan
+    unknown = derive(graph, dataset.schema, {0: {"element": "N"}})
+    assert unknown.problem == "atom 1: its element is not known"
+    assert not unknown.forbidden

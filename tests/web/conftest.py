@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterator
 
 import pytest
+from browser import running
 
 from gspn import GSPN, from_smiles
 from gspn.datasets.builtin import builtin_molecules
@@ -21,7 +21,6 @@ with warnings.catch_warnings():
 from gspn.web.app import create_app
 from gspn.web.learning import ATOM_FEATURES
 from gspn.web.limits import Limits
-from gspn.web.serving import listening, server_of
 
 BASE = "http://127.0.0.1"
 
@@ -35,6 +34,16 @@ def model() -> GSPN:
 
 
 @pytest.fixture(scope="session")
+def chemist() -> Iterator[tuple[GSPN, TestClient]]:
+    """A model that also knows what follows from elements, bonds and charges, and its page."""
+    graphs = from_smiles(builtin_molecules()[::60], processes=1, progress=False)
+    fresh = GSPN(graphs.schema, num_layers=3, num_states=3, num_edge_types=5, objective="masked", epochs=3, lr=0.05)
+    known = fresh.fit(graphs, progress=False)
+    with TestClient(create_app(known, Limits(requests_per_second=1e6)), base_url=BASE) as started:
+        yield known, started
+
+
+@pytest.fixture(scope="session")
 def client(model: GSPN) -> Iterator[TestClient]:
     # The pace of tests is not what is tested: who tests that sets a limit.
     with TestClient(create_app(model, Limits(requests_per_second=1e6)), base_url=BASE) as started:
@@ -43,11 +52,5 @@ def client(model: GSPN) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="session")
 def address(model: GSPN) -> Iterator[str]:
-    """A server on a port of its own."""
-    server = server_of(create_app(model, Limits(requests_per_second=1e6)))
-    with listening("127.0.0.1", 0) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        yield f"{BASE}:{listener.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join()
+    with running(create_app(model, Limits(requests_per_second=1e6))) as started:
+        yield started

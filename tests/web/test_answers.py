@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
@@ -63,28 +64,70 @@ def test_what_if_is_that_of_the_model(client: TestClient, model: GSPN, leave_one
 
 
 @pytest.mark.parametrize("leave_one_out", [False, True])
-def test_replacements_are_what_if_all_of_the_edited_graph(client: TestClient, model: GSPN, leave_one_out: bool) -> None:
-    found = ask(
-        client,
-        "replacements",
-        smiles=ASPIRIN,
-        edits=[put(0, "F")],
-        vertex=3,
-        attribute="element",
-        leave_one_out=leave_one_out,
-    )
-    edited = molecule(ASPIRIN)
-    edited.x[0, 0] = model.schema["element"].encode(["F"])[0]
-    values = [row["value"] for row in found["replacements"]]
-    expected = model.what_if_all(
-        edited, "element", vertices=[3], values=[*values, None], leave_one_out=leave_one_out
-    ).squeeze(0)
-    assert_close([row["change"] for row in found["replacements"]] + [found["unknown"]["change"]], expected)
-    assert sorted(values, key=str) == sorted(elements(model), key=str)
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [],
+        [put(0, "F"), {"do": "remove", "ends": [3, 1]}],
+        [put(3, "F")],  # which cannot be, so that what follows is unknown
+        [put(3, 1, "hydrogens"), put(0, None)],
+    ],
+)
+def test_the_list_has_the_numbers_of_clicks(
+    chemist: tuple[GSPN, TestClient], edits: list[dict[str, Any]], leave_one_out: bool
+) -> None:
+    model, client = chemist
+    asked: dict[str, Any] = {"smiles": ASPIRIN, "leave_one_out": leave_one_out}
+    found = ask(client, "replacements", edits=edits, vertex=3, attribute="element", **asked)
+    before = ask(client, "what-if", edits=edits, **asked)
+    rows = [row for row in found["replacements"] if not row["current"]]
+    assert len(rows) == len(elements(model)) - 1
+    assert any(row["derived"] for row in rows)
+    for row in [*rows, {**found["unknown"], "value": None}]:
+        after = ask(client, "what-if", edits=[*edits, put(3, row["value"])], **asked)
+        # Both versions as the page shows them, compared over what is known in both.
+        sides = [from_entries(model, side) for side in (before, after)]
+        changes = different(model, *sides)
+        expected = model.what_if(sides[0], changes, leave_one_out=leave_one_out, derived=False)
+        assert_close(row["change"], expected.total)
+        others = {(v, name): value for v, own in changes.items() for name, value in own.items()}
+        others.pop((3, "element"))
+        assert {(one["vertex"], one["attribute"]) for one in row["derived"]} == set(others)
+        if not edits:
+            assert_close(row["change"], after["total"])
+            assert {(one["vertex"], one["attribute"]) for one in after["derived"]} == set(others)
+
+
+def test_the_list_is_that_of_the_library(chemist: tuple[GSPN, TestClient]) -> None:
+    model, client = chemist
+    graph = from_smiles([ASPIRIN], progress=False)[0]
+    found = ask(client, "replacements", smiles=ASPIRIN, vertex=3, attribute="element", leave_one_out=True)
+    listed = {row["value"]: row for row in found["replacements"]}
+    for one in model.replacements(graph, "element", vertices=[3]):
+        assert_close(listed[one.value]["change"], one.change)
+        assert (listed[one.value]["reason"] is not None) == one.forbidden
+        assert one.change == model.what_if(graph, {3: {"element": one.value}}).total.item()
     changes = [row["change"] for row in found["replacements"]]
     assert changes == sorted(changes, reverse=True)
     assert [row["value"] for row in found["replacements"] if row["current"]] == ["O"]
-    assert_close(found["conditional"]["probs"], as_table(model.conditional(edited, "element", vertices=[3])).probs[0])
+    table = as_table(model.conditional(graph, "element", vertices=[3]))
+    assert_close(found["conditional"]["probs"], table.probs[0])
+
+
+def from_entries(model: GSPN, answer: Any) -> Data:
+    """The edited graph of an answer."""
+    columns = [attribute.encode(answer["entries_after"][attribute.name]) for attribute in model.schema]
+    edges = [(u, v, t) for u, v, t, _ in answer["edges_after"]]
+    both = torch.tensor(edges + [(v, u, t) for u, v, t in edges]).T
+    return Data(x=torch.tensor(np.stack(columns, 1)), edge_index=both[:2].contiguous(), edge_type=both[2])
+
+
+def different(model: GSPN, old: Data, new: Data) -> dict[int, dict[str, Any]]:
+    found: dict[int, dict[str, Any]] = {}
+    for v, column in ((old.x != new.x) & ~(old.x.isnan() & new.x.isnan())).nonzero().tolist():
+        attribute = model.schema[column]
+        found.setdefault(v, {})[attribute.name] = attribute.decode(new.x[[v], column])[0]
+    return found
 
 
 def test_conditional_is_that_of_the_model(client: TestClient, model: GSPN) -> None:

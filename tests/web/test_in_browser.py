@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import re
-import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +13,11 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import torch
+from browser import running
 
 from gspn import GSPN, Categorical, Schema, from_arrays, from_smiles
 from gspn.web.app import create_app
 from gspn.web.learning import ATOM_FEATURES
-from gspn.web.serving import listening, server_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -44,18 +42,6 @@ def tolerant(browser: Browser) -> Iterator[Page]:
 
 def _is_strange(said: Any) -> bool:
     return said.type in ("error", "warning") and "Failed to load resource" not in said.text
-
-
-@contextlib.contextmanager
-def running(app: Any) -> Iterator[str]:
-    """The address of a server of an app."""
-    server = server_of(app)
-    with listening("127.0.0.1", 0) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join()
 
 
 def open_page(page: Page, address: str, smiles: str = ASPIRIN) -> None:
@@ -141,14 +127,35 @@ def test_replacements_say_what_cannot_be(page: Page, address: str) -> None:
     open_page(page, address)
     page.click("#edited [data-vertex='1']")
     impossible = page.locator(".replacement[data-value='\"F\"']")
+    impossible.wait_for(state="attached")
+    assert impossible.is_hidden()
+    page.focus(".replacement:not(.current)")
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.dataset.value") == "null", "keys pass over what is not shown"
+    page.check("#impossible")
     assert impossible.get_attribute("aria-disabled") == "true"
     assert "F cannot have valence 4" in impossible.inner_text()
+    assert page.inner_text("#impossible-count") == str(page.locator(".replacement.impossible").count())
     impossible.click(force=True)
     assert caption(page) == "no edits yet"
     replace(page, 1, "null")
     assert ", ?." in (page.get_attribute("#edited [data-vertex='1']", "aria-label") or "")
     page.select_option("#attribute", "aromatic")
     page.wait_for_selector(".replacement[data-value='true']")
+
+
+def test_what_follows_from_a_replacement_is_said(page: Page, chemist: tuple[GSPN, Any]) -> None:
+    with running(create_app(chemist[0])) as address:
+        open_page(page, address, "Clc1ccccc1")
+        page.click("#edited [data-vertex='0']")
+        oxygen = page.locator(".replacement[data-value='\"O\"']")
+        assert re.search(r"with .*hydrogens 1, .*changes at \d atoms around", oxygen.inner_text())
+        listed = oxygen.locator(".number").inner_text()
+        replace(page, 0, '"O"')
+        assert caption(page).startswith(f"{listed} (")
+        assert re.search(
+            r"Recomputed, as it follows from the edits: .*hydrogens.* at \d atoms", page.inner_text("#meaning")
+        )
 
 
 def test_edges_can_be_removed_and_added(page: Page, address: str) -> None:

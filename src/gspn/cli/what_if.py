@@ -6,7 +6,6 @@ none, by its number. That a change is possible is checked by `gspn.graphs.edits`
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -326,10 +325,11 @@ def _every_replacement(
     kind = model.schema[attribute]
     if not isinstance(kind, Categorical | Binary):
         raise InputError(f"--all is for categories and binary attributes; {attribute!r} is {kind.kind}")
-    rows = _replacements(console, model, chosen, kind, leave_one_out)
-    forbidden = sum("problem" in row for row in rows)
-    if not impossible:
-        rows = [row for row in rows if "problem" not in row]
+    graph, names = chosen.dataset[0], vertex_names(chosen)
+    present = kind.decode(graph.x[:, model.schema.index(kind.name)])
+    found = model.replacements(graph, attribute, leave_one_out=leave_one_out, progress=console.progress)
+    forbidden = sum(one.forbidden for one in found)
+    rows = [_row(names, present, one) for one in found if impossible or not one.forbidden]
     if output is not None:
         _write(rows, output)
     rows.sort(key=_rank)
@@ -350,35 +350,11 @@ def _rank(row: dict[str, Any]) -> tuple[bool, float]:
     return (False, -row["change"]) if probability is None else (True, -probability)
 
 
-def _replacements(console: Console, model: Any, chosen: Graphs, kind: Any, leave_one_out: bool) -> list[dict[str, Any]]:
-    """A row for every other value of every vertex; of molecules with what follows, or why it cannot be."""
-    from gspn.convert.derived import decides_others
-
-    graph, names = chosen.dataset[0], vertex_names(chosen)
-    values = kind.categories if kind.kind == "categorical" else (False, True)
-    present = kind.decode(graph.x[:, model.schema.index(kind.name)])
-    places = [(v, k) for v in range(len(names)) for k, value in enumerate(values) if value != present[v]]
-    rows = [{"vertex": names[v], "now": present[v], "then": values[k]} for v, k in places]
-    unknown = [v for v in range(len(names)) if present[v] is None]
-    likely = {} if not unknown else dict(zip(unknown, model.conditional(graph, kind.name, unknown).probs, strict=True))
-    for row, (v, k) in zip(rows, places, strict=True):
-        if v in likely:
-            row["probability"] = likely[v][k].item()
-    if not decides_others(model.schema, kind.name):
-        changes = model.what_if_all(graph, kind.name, leave_one_out=leave_one_out)
-        for row, (v, k) in zip(rows, places, strict=True):
-            row["change"] = changes[v, k].item() + math.log(max(row.get("probability", 1.0), 1e-300))
-        return rows
-    from tqdm import tqdm
-
-    # A change of an element takes its hydrogens and all that follows with it, so every molecule is asked by itself.
-    asked = tqdm(zip(rows, places, strict=True), "replace", len(rows), leave=False, disable=not console.progress)
-    for row, (v, k) in asked:
-        found = model.what_if(graph, {v: {kind.name: values[k]}}, leave_one_out=leave_one_out)
-        row["change"] = found.whole.item() if v in likely else found.total.item()
-        if found.problem is not None:
-            row["problem"] = found.problem
-    return rows
+def _row(names: Sequence[str], present: Sequence[Any], one: Any) -> dict[str, Any]:
+    """A replacement for the table: how probable it is only where nothing was known, and why what follows is not."""
+    row = {"vertex": names[one.vertex], "now": present[one.vertex], "then": one.value, "change": one.change}
+    further = {"probability": one.probability, "problem": one.problem}
+    return row | {name: value for name, value in further.items() if value is not None}
 
 
 def _write(rows: list[dict[str, Any]], output: Path) -> None:

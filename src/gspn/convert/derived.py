@@ -2,13 +2,15 @@
 
 Set an atom to another element, and its hydrogens, its hybridisation and its partial charge are those of the old one.
 Here they are derived anew where the changed molecule can be, and made unknown where it cannot. The molecule is built
-from the graph itself, so nothing but a graph and its schema is needed.
+from the graph itself, so nothing but a graph and its schema is needed. Where a graph does not say its hydrogens, those
+of aromatic nitrogens (pyrrole's) are put where they fit; a change can be if it can be for one of these molecules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from gspn.convert import valences
 from gspn.convert.atoms import BOND_TYPES, Feature, describe_atoms, features_of, import_rdkit
 from gspn.convert.valences import CHARGE, ELEMENT
 from gspn.errors import InputError, MissingExtraError
+from gspn.graphs.edits import Edited, edit
 
 _GIVEN = (*ELEMENT, CHARGE, "isotope")
 """Attributes from which the others follow."""
@@ -29,6 +32,9 @@ _OF_BONDS = ("degree", "in_ring")
 
 _TOLERANCE = 1e-5
 """Of partial charges, which graphs hold in single precision."""
+
+_MOST_PLACED = 3
+"""Hydrogens of aromatic nitrogens that are put where they fit; drugs have one or two."""
 
 Entries = dict[int, dict[str, Any]]
 
@@ -41,11 +47,30 @@ class Derived:
     """Values by vertex and attribute, None for unknown; nothing that was said itself"""
     problem: str | None = None
     """Why entries are unknown; None where they were derived"""
+    forbidden: bool = False
+    """Whether that is because valences forbid the changed molecule"""
 
 
 def decides_others(schema: Schema, attribute: str) -> bool:
     """Whether other attributes of atoms follow from this one."""
     return attribute in _GIVEN and features_of(schema) is not None
+
+
+def changed(
+    graph: Data,
+    schema: Schema,
+    changes: Mapping[int, Mapping[str, Any]],
+    add_edges: Sequence[Any] = (),
+    remove_edges: Sequence[Any] = (),
+    **settings: Any,
+) -> tuple[Edited, Derived]:
+    """The graph after changes and what follows from them; arguments are those of `graphs.edits.edit`."""
+    edited = edit(graph, schema, changes, add_edges, remove_edges, **settings)
+    found = derive(graph, schema, changes, add_edges, remove_edges)
+    if found.entries:
+        every = {v: {**found.entries.get(v, {}), **changes.get(v, {})} for v in {*found.entries, *changes}}
+        edited = edit(graph, schema, every, add_edges, remove_edges, **settings)
+    return edited, found
 
 
 def derive(
@@ -65,15 +90,16 @@ def derive(
     if features is None or not touched:
         return Derived()
     present = graph.x.double().numpy()
+    kept = () if added or removed else _OF_BONDS
     try:
-        before = molecule_of(graph, schema)
-        after = valences.edited(before, changes, added, removed)
-        if wrong := valences.problems(after):
-            raise InputError("; ".join(f"atom {v}: {reason}" for v, reason in sorted(wrong.items())))
-        old, new = (_described(molecule, features) for molecule in (before, after))
+        sides = [(one, valences.edited(one, changes, added, removed)) for one in molecules_of(graph, schema)]
+        wrong = [valences.problems(after) for _, after in sides]
+        if all(wrong):
+            problem = "; ".join(f"atom {v}: {reason}" for v, reason in sorted(wrong[0].items()))
+            return Derived(_unknown(schema, changes, touched, present, kept), problem, forbidden=True)
+        old, new = (_described(molecule, features) for molecule in sides[wrong.index({})])
     except (MissingExtraError, InputError, ValueError, RuntimeError) as error:  # RDKit's own are of the last two
-        kept = () if added or removed else _OF_BONDS
-        return _unknown(schema, changes, touched, present, kept, " ".join(str(error).split()))
+        return Derived(_unknown(schema, changes, touched, present, kept), " ".join(str(error).split()))
     return Derived(_what_changes(schema, changes, touched, present, old, new))
 
 
@@ -106,15 +132,14 @@ def _unknown(
     touched: set[int],
     present: NDArray[np.float64],
     kept: Sequence[str],
-    problem: str,
-) -> Derived:
+) -> Entries:
     found: Entries = {}
     for v in sorted(touched):
         free = [name for name in schema.names if name not in (*_GIVEN, *kept, *changes.get(v, {}))]
         known = [name for name in free if not np.isnan(present[v, schema.index(name)])]
         if known:
             found[v] = dict.fromkeys(known)
-    return Derived(found, problem)
+    return found
 
 
 def _described(molecule: Any, features: Sequence[Feature]) -> NDArray[np.float64]:
@@ -124,8 +149,11 @@ def _described(molecule: Any, features: Sequence[Feature]) -> NDArray[np.float64
     return describe_atoms(copy, features).astype(np.float64)
 
 
-def molecule_of(graph: Data, schema: Schema) -> Any:
-    """RDKit's molecule in a Kekulé form, from elements, charges, hydrogens and bonds; an InputError says why not."""
+def molecules_of(graph: Data, schema: Schema) -> list[Any]:
+    """RDKit's molecule in a Kekulé form, from elements, charges, hydrogens and bonds; an InputError says why not.
+
+    Several, where hydrogens are not known and those of aromatic nitrogens may be at one or at another.
+    """
     Chem = import_rdkit()
     columns = _decoded(graph, schema)
     name = next((name for name in ELEMENT if name in columns), None)
@@ -159,12 +187,36 @@ def molecule_of(graph: Data, schema: Schema) -> Any:
             drawn = sum(other.GetAtomicNum() == 1 for other in atom.GetNeighbors())
             atom.SetNumExplicitHs(max(int(count) - drawn, 0))
             atom.SetNoImplicit(True)
+    return _kekulised(Chem, made, may_place=hydrogens is None)
+
+
+def _kekulised(Chem: Any, made: Any, may_place: bool) -> list[Any]:
+    """The molecule, or those with as few hydrogens at aromatic nitrogens as make one."""
     from rdkit import rdBase
 
+    free = [atom.GetIdx() for atom in made.GetAtoms() if may_place and _may_have_hydrogen(atom)]
     with rdBase.BlockLogs():
-        Chem.SanitizeMol(made)
-        Chem.Kekulize(made, clearAromaticFlags=True)
-    return made
+        for number in range(min(len(free), _MOST_PLACED) + 1):
+            found = []
+            for places in combinations(free, number):
+                copy = Chem.RWMol(made)
+                for v in places:
+                    copy.GetAtomWithIdx(v).SetNumExplicitHs(1)
+                try:
+                    Chem.SanitizeMol(copy)
+                    Chem.Kekulize(copy, clearAromaticFlags=True)
+                    found.append(copy)
+                except Chem.KekulizeException as error:
+                    problem = str(error)
+            if found:
+                return found
+    raise InputError(problem)
+
+
+def _may_have_hydrogen(atom: Any) -> bool:
+    """As pyrrole's nitrogen has."""
+    is_free = atom.GetDegree() == 2 and not atom.GetFormalCharge()
+    return bool(is_free and atom.GetSymbol() == "N" and atom.GetIsAromatic())
 
 
 def _decoded(graph: Data, schema: Schema) -> dict[str, list[Any]]:

@@ -1,7 +1,7 @@
 """Molecules back from graphs: what a graph that `from_smiles` made says of atoms and bonds, as an RDKit molecule.
 
 Elements, charges, hydrogens and bonds are rebuilt, so far as the schema has them. Stereochemistry is not, and an atom
-whose element is missing is a dummy: there is a molecule for every graph. `derived.molecule_of` says why there is none.
+whose element is missing is a dummy: there is a molecule for every graph. `derived.molecules_of` says why there is none.
 """
 
 from __future__ import annotations

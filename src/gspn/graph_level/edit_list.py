@@ -59,13 +59,16 @@ def edit_list(
     }
     if isinstance(target, Categorical | Binary):
         columns |= _of_classes(target, said)
-        order = f"change of p({said.categories[-1]})"
     else:
         columns |= _of_numbers(said, level)
-        order = "change"
     table: Any = import_pandas().DataFrame(columns)
-    ranked: DataFrame = table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
+    ranked: DataFrame = table.sort_values(ranked_by(table), ascending=False, kind="stable", ignore_index=True)
     return ranked
+
+
+def ranked_by(table: Any) -> str:
+    """The column by which an edit list is ordered: of classes, the change of the last one's probability."""
+    return next((name for name in reversed(list(table.columns)) if name.startswith("change of")), "change")
 
 
 def _of_numbers(said: Any, level: float) -> dict[str, Any]:

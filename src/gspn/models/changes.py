@@ -17,7 +17,7 @@ from gspn.hierarchy.roots import COPIES_AT_ONCE
 from gspn.models.checks import check_entries
 from gspn.models.questions import Graphs, Questions, Vertices
 from gspn.queries.contract import chunk_size
-from gspn.queries.what_if import WhatIf, replacements_of, what_if, what_if_all
+from gspn.queries.what_if import Alternative, WhatIf, replacements_of, what_if, what_if_all
 
 
 def _listed(edges: Iterable[Any] | None) -> list[Any] | None:
@@ -60,36 +60,64 @@ class WhatIfQuestions(Questions):
             of the graph has its opposite.
         derived: whether attributes of molecules are recomputed.
         """
+        from gspn.convert.derived import Derived, changed  # models load nothing of reading before they need it
+
         self._tell_objective(leave_one_out)
         if not is_single_graph(graph):
             raise InputError(f"what_if compares two versions of one graph, a Data; got {type(graph).__name__}")
         before = self._pack(graph)
-        added, removed = (_listed(edges) for edges in (add_edges, remove_edges))
+        asked = before[0], self.schema, changes or {}, _listed(add_edges) or (), _listed(remove_edges) or ()
         settings: dict[str, Any] = {"directed": directed, "num_edge_types": self.num_edge_types}
-        edited = edit(before[0], self.schema, changes, added, removed, **settings)
-        follows, problem = (
-            self._following(before[0], changes or {}, added or (), removed or ()) if derived else ({}, None)
-        )
-        if follows:
-            every = {v: {**follows.get(v, {}), **(changes or {}).get(v, {})} for v in {*follows, *(changes or {})}}
-            edited = edit(before[0], self.schema, every, added, removed, **settings)
+        edited, follows = changed(*asked, **settings) if derived else (edit(*asked, **settings), Derived())
         after = self._pack(edited.graph)
         for dataset in (before, after):
             self._check_magnitudes(dataset)
         old, new = (dataset.batch(torch.arange(1)) for dataset in (before, after))
         found = what_if(self.answering, old, new, edited.revalued, edited.rewired, leave_one_out)
-        return replace(found, derived=follows, problem=problem)
+        return replace(found, derived=follows.entries, problem=follows.problem, forbidden=follows.forbidden)
 
-    def _following(
-        self, graph: Data, changes: Mapping[int, Mapping[str, Any]], added: Sequence[Any], removed: Sequence[Any]
-    ) -> tuple[dict[int, dict[str, Any]], str | None]:
-        """Entries that follow from changes of a molecule, and why they are unknown, if they are."""
-        if not {"element", "atomic_number"} & {*self.schema.names}:
-            return {}, None
-        from gspn.convert.derived import derive  # only where atoms may be meant
+    def replacements(
+        self,
+        graph: Data,
+        attribute: str,
+        *,
+        vertices: Vertices = None,
+        values: Sequence[Any] | None = None,
+        changes: Mapping[int, Mapping[str, Any]] | None = None,
+        add_edges: Iterable[Any] | None = None,
+        remove_edges: Iterable[Any] | None = None,
+        leave_one_out: bool = True,
+        directed: bool | None = None,
+        progress: bool = False,
+    ) -> list[Alternative]:
+        """Every other value of an attribute at every vertex: what it changes of the whole graph, and what follows.
 
-        found = derive(graph, self.schema, changes, added, removed)
-        return found.entries, found.problem
+        The same as `what_if` of each. In molecules an atom that becomes another element takes its hydrogens and
+        all that follows along, and `forbidden` marks what valences forbid.
+
+        graph: one graph.
+        attribute: the name of the attribute to replace.
+        vertices: numbers of some vertices; None asks for all.
+        values: the values to try, None for unknown; continuous attributes and counts need them.
+        changes, add_edges, remove_edges, directed: changes that come first, as in `what_if`.
+        leave_one_out: as in `what_if`.
+        progress: whether a bar is shown.
+        """
+        from gspn.models.replacing import replacements, values_of
+
+        if not is_single_graph(graph):
+            raise InputError(f"replacements are of one graph, a Data; got {type(graph).__name__}")
+        checked = self._pack(graph)[0]
+        after = {
+            "changes": changes or {},
+            "add_edges": _listed(add_edges) or (),
+            "remove_edges": _listed(remove_edges) or (),
+            "directed": directed,
+            "num_edge_types": self.num_edge_types,
+        }
+        numbers = range(len(checked.x)) if vertices is None else torch.as_tensor(vertices).reshape(-1).tolist()
+        tried = values_of(self.schema, attribute) if values is None else list(values)
+        return replacements(self, checked, attribute, list(numbers), tried, after, leave_one_out, progress)
 
     @overload
     def what_if_all(
@@ -117,9 +145,10 @@ class WhatIfQuestions(Questions):
         leave_one_out: bool = True,
         values: Sequence[Any] | Tensor | None = None,
     ) -> Tensor | list[Tensor]:
-        """[N, K] change of the graph's total for every single replacement of an entry: `what_if(…).total` for all.
+        """[N, K] change of the graph's total for every single replacement of an entry, all else being as it is.
 
-        Columns are the categories in schema order, False and True, or the given `values`.
+        `what_if(…, derived=False).total` for all, in one pass; `replacements` also derives what follows. Columns are
+        the categories in schema order, False and True, or the given `values`.
 
         graphs: one graph, or a sequence of graphs, which gives a list.
         attribute: the name of the attribute to replace.

@@ -40,6 +40,8 @@ class WhatIf:
     """Values that follow from what was changed, by vertex and attribute; None for what became unknown"""
     problem: str | None = None
     """Why values became unknown instead of being derived"""
+    forbidden: bool = False
+    """Whether that is because valences forbid the changed molecule"""
     told: Tensor | None = None
     """[N] log-probability of entries that became known, given all else after the change, minus that of entries that
     became unknown, given all else before"""
@@ -97,6 +99,25 @@ class WhatIf:
             why = "follow from the changes" if self.problem is None else f"became unknown: {self.problem}"
             lines.append(f"{count:8} entries at {len(self.derived)} vertices {why}")
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One entry with another value."""
+
+    vertex: int
+    value: Any
+    """None for unknown"""
+    change: float
+    """`WhatIf.total`, in nats; of an entry that was not known `WhatIf.whole`, with the value's own probability"""
+    probability: float | None
+    """Of the value given all else, where the entry was not known and its attribute has a list of values"""
+    derived: Mapping[int, Mapping[str, Any]]
+    """Further entries that become different, by vertex and attribute; None for what becomes unknown"""
+    problem: str | None
+    """Why entries become unknown instead of being derived"""
+    forbidden: bool
+    """Whether that is because valences forbid the molecule"""
 
 
 @torch.no_grad()

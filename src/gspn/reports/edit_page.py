@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from gspn import __version__
 from gspn.attributes import Binary, Categorical
+from gspn.graph_level.edit_list import ranked_by
 from gspn.pages import inline_svg, render
 from gspn.plots.structures import draw_structure
 from gspn.plots.themes import CSS, themed
@@ -23,7 +24,7 @@ def write_edit_page(table: Any, smiles: str, target: Any, level: float) -> str:
     """The page of what `edit_list` gives."""
     rows = table.to_dict("records")
     classes = isinstance(target, Categorical | Binary)
-    change = [name for name in table.columns if name.startswith("change of")][-1] if classes else "change"
+    change = ranked_by(table)
     up = [row for row in rows if row[change] > 0][:MOST_DRAWN]
     down = [row for row in reversed(rows) if row[change] < 0][:MOST_DRAWN]
     return render(

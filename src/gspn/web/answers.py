@@ -1,14 +1,13 @@
 """What the model says about a graph and its edits, as plain JSON values: the numbers are those of the public methods.
 
-Nothing is computed here that `what_if`, `what_if_all` and `conditional` do not give, besides which edits can be.
+Nothing is computed here that `what_if`, `replacements` and `conditional` do not give, besides which edits can be.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gspn.attributes import Attribute, Binary, Categorical, Count
-from gspn.circuits.distributions import CategoricalDistribution
 from gspn.convert import valences
+from gspn.convert.derived import changed
 from gspn.errors import InputError
 from gspn.graphs import pack
-from gspn.graphs.edits import edit
 from gspn.plots.structures import layer_of
 from gspn.queries.scoring import is_cheap
+from gspn.queries.what_if import Alternative
 from gspn.web.inputs import AddEdge, Edit, RemoveEdge, SetEntry
 from gspn.web.subjects import Subject
 
@@ -32,7 +31,6 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_COUNTS = 20
 UNIT = 56.0
 """Pixels of a bond in the page's drawings (`drawing.js`)."""
-_SMALLEST = 1e-300
 
 
 @dataclass
@@ -53,8 +51,6 @@ class Edits:
                 edits._remove(*one.ends)
             elif isinstance(one, AddEdge):
                 edits.added.append((one.ends[0], one.ends[1], one.type))
-        if subject.molecule is not None and "degree" in subject.model.schema:
-            edits._count_bonds(subject)
         return edits
 
     def _remove(self, u: int, v: int) -> None:
@@ -63,16 +59,6 @@ class Edits:
             self.added.remove(lately[-1])
         else:
             self.removed.append((u, v))
-
-    def _count_bonds(self, subject: Subject) -> None:
-        """An atom's degree follows its bonds, unless it was set by hand."""
-        moved = Counter(end for edge in self.added for end in edge[:2])
-        moved.subtract(end for edge in self.removed for end in edge)
-        column = subject.model.schema.index("degree")
-        for vertex, by in moved.items():
-            if by and vertex < len(subject.graph.x):
-                degree = int(subject.graph.x[vertex, column]) + by
-                self.changes.setdefault(vertex, {}).setdefault("degree", max(degree, 0))
 
     def arguments(self, subject: Subject) -> dict[str, Any]:
         """As `what_if` takes them: types of edges only where there are any."""
@@ -84,14 +70,10 @@ class Edits:
         }
 
     def applied(self, subject: Subject) -> Data:
+        """The graph after the edits, and with what follows from them."""
         model = subject.model
-        arguments = self.arguments(subject)
-        return edit(subject.graph, model.schema, **arguments, num_edge_types=model.num_edge_types).graph
-
-    def following(self, derived: Mapping[int, Mapping[str, Any]]) -> Edits:
-        """With what follows from them."""
-        changes = {v: {**derived.get(v, {}), **self.changes.get(v, {})} for v in {*derived, *self.changes}}
-        return replace(self, changes=changes)
+        arguments = {**self.arguments(subject), "num_edge_types": model.num_edge_types}
+        return changed(subject.graph, model.schema, **arguments)[0].graph
 
     def molecule(self, subject: Subject) -> Any:
         """RDKit's molecule after the edits."""
@@ -105,7 +87,6 @@ def compare(subject: Subject, listed: Sequence[Edit], leave_one_out: bool) -> di
     if leave_one_out:
         _refuse_long(subject, edited, len(edited.x))
     found = model.what_if(subject.graph, **edits.arguments(subject), leave_one_out=leave_one_out)
-    edited = edits.following(found.derived).applied(subject)
     molecules = None if subject.molecule is None else (subject.molecule, edits.molecule(subject))
     wrong = {} if molecules is None else valences.problems(molecules[1])
     return {
@@ -127,7 +108,18 @@ def compare(subject: Subject, listed: Sequence[Edit], leave_one_out: bool) -> di
         "total_after": _finite(found.after.double().sum().item()),
         "total": _finite(found.total.item()),
         "problems": [{"vertex": vertex, "reason": reason} for vertex, reason in sorted(wrong.items())],
+        "derived": _entries(found.derived),
+        "left_out": found.problem,
     }
+
+
+def _entries(derived: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What follows from a change, in the order of the vertices; null for what is left out."""
+    return [
+        {"vertex": vertex, "attribute": name, "value": value}
+        for vertex, values in sorted(derived.items())
+        for name, value in values.items()
+    ]
 
 
 def _structure(molecule: Any, places: NDArray[np.float64]) -> str | None:
@@ -156,21 +148,17 @@ def replacements(
     values = _values(kind, current, given, further)
     if leave_one_out:
         _refuse_long(subject, edited, len(edited.x) * (len(values) + 1))
-    changes = model.what_if_all(
-        edited, attribute, vertices=[vertex], leave_one_out=leave_one_out, values=[*values, None]
-    )[0].tolist()
-    reasons = _impossible(subject, edits, vertex, attribute, values)
+    others = model.replacements(
+        subject.graph, attribute, vertices=[vertex], values=[*values, None], leave_one_out=leave_one_out,
+        **edits.arguments(subject),
+    )  # fmt: skip
+    found = {one.value: one for one in others}
     rows = [
-        {"value": value, "change": _finite(change), "current": value == current, "reason": reason}
-        for value, change, reason in zip(values, changes[:-1], reasons, strict=True)
+        {"value": value, "current": value == current, "reason": reason, **_told(found.get(value))}
+        for value, reason in zip(values, _impossible(subject, edits, vertex, attribute, values), strict=True)
     ]
-    by = "change"
-    if current is None and isinstance(given, CategoricalDistribution):
-        # Not known, no value replaces another: what is asked is how probable each is here.
-        by, chances = "probability", dict(zip(given.categories, given.probs[0].tolist(), strict=True))
-        for row in rows:
-            row[by] = chances[row["value"]]
-            row["change"] = _finite((row["change"] or 0.0) + math.log(max(row[by], _SMALLEST)))
+    # Not known, no value replaces another: what is asked is how probable each is here.
+    by = "probability" if rows[0].get("probability") is not None else "change"
     rows.sort(key=lambda row: -math.inf if row[by] is None else row[by], reverse=True)
     return {
         "vertex": vertex,
@@ -178,9 +166,17 @@ def replacements(
         "current": current,
         "original": kind.decode(subject.graph.x[[vertex], column])[0],
         "replacements": rows,
-        "unknown": {"change": _finite(changes[-1]), "current": current is None},
+        "unknown": {"current": current is None, **_told(found.get(None))},
         "conditional": _distribution(kind, given),
     }
+
+
+def _told(one: Alternative | None) -> dict[str, Any]:
+    """A replacement in numbers; None stands for what is there already."""
+    if one is None:
+        return {"change": 0.0, "derived": []}
+    told = {"change": _finite(one.change), "derived": _entries(one.derived)}
+    return told if one.probability is None else {**told, "probability": one.probability}
 
 
 def conditional(subject: Subject, listed: Sequence[Edit], vertex: int, attribute: str) -> dict[str, Any]:

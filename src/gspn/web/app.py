@@ -21,9 +21,10 @@ try:
 except ImportError as error:
     raise MissingExtraError(f"the page needs {error.name}, which is not installed: pip install 'gspn[web]'") from error
 
+from gspn.graph_level.loading import Saved
 from gspn.models.gspn import GSPN
 from gspn.models.stack import Stack
-from gspn.web import answers
+from gspn.web import answers, editing
 from gspn.web.columns import TableColumns
 from gspn.web.examples import EXAMPLES
 from gspn.web.guard import Guard
@@ -38,7 +39,7 @@ _STATIC = Path(__file__).parent / "static"
 
 
 def create_app(
-    model: GSPN | Stack | None = None,
+    model: Saved | None = None,
     limits: Limits | None = None,
     *,
     columns: TableColumns | None = None,
@@ -47,6 +48,8 @@ def create_app(
 ) -> FastAPI:
     """The what-if page for a fitted model, or for the page's own one of drug-like molecules.
 
+    model: if it predicts a property of molecules, the page lists edits by what they change of it. Of a GraphClassifier
+        or GraphRegressor that is all; what edits do to atoms the page's own model says.
     columns: what the columns of uploaded tables mean; None takes the usual names.
     greeting: nodes and edges, as CSV, that the page shows first.
     allowed_names: names of this machine that may stand in a request's Host header besides localhost and numbers.
@@ -56,7 +59,7 @@ def create_app(
         raise InputError("the model is not fitted, so there is nothing to ask it")
     worker = Worker(limits)
     columns = columns or TableColumns()
-    shelf = Shelf(model, limits, worker, columns)
+    shelf = Shelf(model if isinstance(model, GSPN | Stack) else None, limits, worker, columns)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -88,6 +91,7 @@ def create_app(
             "examples": EXAMPLES,
             "columns": asdict(columns),
             "greeting": shelf.greeting,
+            "predicts": editing.property_of(model),
         }
 
     @app.post("/api/what-if")
@@ -108,6 +112,10 @@ def create_app(
         _check(question, limits)
         asked = question.edits, question.vertex, question.attribute
         return await worker.ask(lambda: answers.conditional(shelf.subject(question), *asked))
+
+    @app.post("/api/edits")
+    async def edits(question: Question) -> dict[str, Any]:
+        return await worker.ask(lambda: editing.edits(model, shelf.subject(question), question.smiles, limits))
 
     @app.post("/api/tables")
     async def tables(

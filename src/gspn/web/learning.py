@@ -25,8 +25,8 @@ from gspn.web.limits import Limits
 ATOM_FEATURES = ("element", "formal_charge", "aromatic", "degree")
 """What the page's own model knows of an atom.
 
-Nothing that follows from the element (hydrogens, hybridisation, partial charge): an edit would leave such entries as
-they were, and the model would rightly find that they do not fit any more. The degree follows edits of bonds.
+Little that follows from others (no hydrogens, hybridisation, partial charge): most replacements are of one entry alone,
+and a list of them is answered in one pass.
 """
 
 DEFAULT = Path(__file__).parent / "default"

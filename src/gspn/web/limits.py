@@ -19,6 +19,8 @@ class Limits:
     smiles_characters: int = 2_000
     atoms: int = 500
     """Atoms of a molecule, hydrogens that are written as atoms included"""
+    edited_atoms: int = 100
+    """Atoms of a molecule whose edits are listed: some 600, all of which are predicted"""
     vertices: int = 1_000
     """Vertices of an upload, all graphs together"""
     edges: int = 10_000

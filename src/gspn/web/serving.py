@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gspn.errors import InputError, from_extra
+from gspn.graph_level.loading import Saved, load
 from gspn.models.gspn import GSPN
-from gspn.models.saving import load
 from gspn.models.stack import Stack
 from gspn.web.app import create_app
 from gspn.web.columns import TableColumns
+from gspn.web.editing import property_of
 from gspn.web.limits import Limits
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ PORT = 8000
 
 
 def serve(
-    model: GSPN | Stack | str | os.PathLike[str] | None = None,
+    model: Saved | str | os.PathLike[str] | None = None,
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
@@ -44,7 +45,7 @@ def serve(
     """Show the what-if page until it is interrupted.
 
     model: a fitted model or the folder of a saved one. None takes the page's own, which has learned from 20,000
-        drug-like molecules.
+        drug-like molecules. One that predicts a property of molecules also lists edits by what they change of it.
     host: the address to listen on. Anything but loopback lets everyone in the network ask, and is warned about.
     port: None takes 8000, or any free one if that is taken; 0 any free one.
     limits: how much may be asked; see `Limits`.
@@ -67,7 +68,7 @@ def serve(
         create_app(
             loaded,
             limits,
-            columns=columns_of(model),
+            columns=columns_of(model) if isinstance(loaded, GSPN | Stack) else None,
             greeting=None if tables is None else (tables[0].read_bytes(), _bytes(tables[1])),
             allowed_names=[*allowed_names, host],
         )
@@ -82,11 +83,11 @@ def serve(
             server.run(sockets=[listener])
 
 
-def model_of(model: GSPN | Stack | str | os.PathLike[str] | None) -> GSPN | Stack | None:
+def model_of(model: Saved | str | os.PathLike[str] | None) -> Saved | None:
     """A model as it is given, or loaded from its folder; None stays None."""
-    loaded = model if isinstance(model, GSPN | Stack) or model is None else load(Path(model))
-    if not isinstance(loaded, GSPN | Stack | None):
-        raise InputError(f"the page asks a GSPN or a Stack, but {model} is a {type(loaded).__name__}")
+    loaded = load(Path(model)) if isinstance(model, str | os.PathLike) else model
+    if not isinstance(loaded, GSPN | Stack | None) and property_of(loaded) is None:
+        raise InputError(f"the page asks a model of vertices or one property of molecules; {model} is neither")
     return loaded
 
 

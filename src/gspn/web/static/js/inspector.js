@@ -1,6 +1,7 @@
 // What a vertex may be replaced by: ranked values, unknown, its edges, and what the model expects there.
 
 import { bars, element, named } from "./bars.js";
+import { besides } from "./derived.js";
 import { colour, signed, theme } from "./scale.js";
 
 const byId = (id) => document.getElementById(id);
@@ -11,6 +12,7 @@ export class Inspector {
     this.calls = calls;
     byId("attribute").addEventListener("change", (event) => calls.attribute(event.target.value));
     byId("close-inspector").addEventListener("click", () => calls.close());
+    byId("impossible").addEventListener("change", () => this.#showImpossible());
     byId("replacements").addEventListener("keydown", (event) => this.#key(event));
     byId("own-value").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -44,8 +46,12 @@ export class Inspector {
     byId("own-value").hidden = kind !== "continuous" && kind !== "count";
 
     const rows = found.replacements.map((row) => this.#row(found, row, was, limit));
-    rows.push(this.#row(found, { value: null, change: found.unknown.change, current: found.unknown.current, reason: null }, was, limit));
+    rows.push(this.#row(found, { ...found.unknown, value: null, reason: null }, was, limit));
     byId("replacements").replaceChildren(...rows);
+    const forbidden = found.replacements.filter(({ reason, current }) => reason && !current).length;
+    byId("impossible-field").hidden = !forbidden;
+    byId("impossible-count").textContent = forbidden;
+    this.#showImpossible();
     byId("expected").replaceChildren(bars(found.conditional, 6, found.current));
     this.#edges(found.vertex, answer);
   }
@@ -53,6 +59,13 @@ export class Inspector {
   focus() {
     const list = byId("replacements");
     (list.querySelector("button:not([aria-disabled=true]):not(.current)") ?? list.querySelector("button"))?.focus();
+  }
+
+  // What valences forbid is left out unless it is asked for.
+  #showImpossible() {
+    for (const button of byId("replacements").querySelectorAll(".impossible:not(.current)")) {
+      button.parentElement.hidden = !byId("impossible").checked;
+    }
   }
 
   #row(found, row, was, limit) {
@@ -66,7 +79,7 @@ export class Inspector {
     const button = element("button", { type: "button", className: "replacement", dataset: { value: JSON.stringify(row.value) } },
       element("span", { className: "what", textContent: named(row.value) }), bar,
       element("span", { className: "number", textContent: row.current ? "now" : signed(row.change) }));
-    const notes = [row.current && was ? was.slice(2) : "", row.reason ?? "", row.value === null && !row.current ? "summed out; counts at the other vertices only" : ""].filter(Boolean);
+    const notes = [row.current && was ? was.slice(2) : "", row.reason ?? "", row.value === null && !row.current ? "summed out; counts at the other vertices only" : "", row.reason ? "" : besides(row.derived, found.vertex)].filter(Boolean);
     if (notes.length) button.append(element("span", { className: "note", textContent: notes.join("; ") }));
     if (row.current) button.classList.add("current");
     if (row.reason) button.classList.add("impossible");
@@ -79,7 +92,7 @@ export class Inspector {
   }
 
   #key(event) {
-    const buttons = [...byId("replacements").querySelectorAll("button")];
+    const buttons = [...byId("replacements").querySelectorAll("li:not([hidden]) button")];
     const at = buttons.indexOf(document.activeElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
     if (to === undefined || at < 0) return;

@@ -2,6 +2,8 @@
 
 import { ask, get, upload } from "./api.js";
 import { element } from "./bars.js";
+import { followed } from "./derived.js";
+import { EditList } from "./edits.js";
 import { showHistory, words } from "./history.js";
 import { HoverCard } from "./hover.js";
 import { Inspector } from "./inspector.js";
@@ -35,6 +37,14 @@ const card = new HoverCard(byId("card"), (vertex) =>
   ask("/api/conditional", page.state.question({ vertex, attribute: labelled(page.answer.attributes).name })));
 const stage = new Stage([byId("original"), byId("edited")], { select, point });
 const table = new Table(byId("table"), { select, point });
+const editList = new EditList({
+  ask: () => ask("/api/edits", page.state.source),
+  open: (smiles) => {
+    byId("smiles").value = smiles;
+    openSmiles(smiles);
+    byId("workspace").scrollIntoView({ block: "start" });
+  },
+});
 const inspector = new Inspector({
   edit: change,
   attribute: (name) => { page.attribute = name; attempt(inspect); },
@@ -65,6 +75,7 @@ async function show(state, told) {
   const isNew = JSON.stringify(state.source) !== JSON.stringify(page.state.source) || page.answer === null;
   Object.assign(page, { state, answer });
   if (isNew) Object.assign(page, { selected: null, found: null, limits: {}, attribute: labelled(answer.attributes).name });
+  if (isNew) editList.forget(answer.is_molecule ? page.about.predicts : null);
   tell(null);
   card.forget();
   history.replaceState(null, "", state.toHash());
@@ -111,7 +122,7 @@ function meaning(answer, state) {
   const seen = state.leaveOneOut ? "judged by all that is around it" : "judged by itself and what is around it";
   const scale = `Numbers are logarithms: +0.7 is twice as likely, −0.7 half as likely, −2.3 a tenth.`;
   if (!state.position) return `Every one of the ${all} is ${seen}; click one to see what it could be instead. ${scale}`;
-  return `To the model, the edited version is ${times(answer.total)}: the sum of what all ${all} gain or lose, each ${seen}. ${scale}`;
+  return `To the model, the edited version is ${times(answer.total)}: the sum of what all ${all} gain or lose, each ${seen}. ${scale} ${followed(answer)}`;
 }
 
 // Vertices
@@ -156,7 +167,7 @@ async function inspect(values = []) {
   const found = await ask("/api/replacements", page.state.question({ vertex, attribute, values }));
   if (turn !== page.turn || vertex !== page.selected) return;
   // The bars are for what may be; the rest would make them tiny.
-  const likely = found.replacements.map(({ change }) => change).filter((change) => change !== null && change > OUT_OF_THE_QUESTION);
+  const likely = found.replacements.filter(({ reason }) => !reason).map(({ change }) => change).filter((change) => change !== null && change > OUT_OF_THE_QUESTION);
   inspector.show(found, page.answer, fitted(likely, 0.01));
 }
 
