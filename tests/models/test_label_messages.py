@@ -102,7 +102,7 @@ def test_epochs_in_parts_are_epochs_at_once(fitted: Fitted) -> None:
     own = LabelledBatch(batch, attributes, truth, truth)
     part, kind = list(readout)[LOOKING[1]], list(KINDS.values())[LOOKING[1]]
     known = (truth, torch.full_like(truth, torch.nan))
-    copies = [own.surroundings(readout.context, one, kind.attributes) for one in known]
+    copies = [own.inputs(readout.context, one, kind.attributes) for one in known]
     found = []
     for steps in ((5.0,), (2.0, 5.0)):
         learning = MessageLearning(part, 0.5, copies, own.rows, truth, torch.ones(len(y)).double(), seed=7)

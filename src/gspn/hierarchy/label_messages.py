@@ -26,7 +26,7 @@ from gspn.kernels.contract import LONG_SUM
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings:
+class MessageInputs:
     """What messages are made from: attributes, edges with their weights, and sums of known labels."""
 
     columns: Tensor
@@ -49,7 +49,7 @@ class Surroundings:
     """[E, D + T] for every edge u → v, Σ over w ≠ v of ω_wu y_w"""
 
     @classmethod
-    def of(cls, context: LabelContext, attributes: Tensor, batch: Batch, blocks: tuple[str, ...]) -> Surroundings:
+    def of(cls, context: LabelContext, attributes: Tensor, batch: Batch, blocks: tuple[str, ...]) -> MessageInputs:
         """Of a batch with what its vertices tell of attributes [N, ·], in some blocks; no label is known."""
         source, target = batch.source.long(), batch.target.long()
         identity = torch.arange(len(attributes), device=source.device)
@@ -64,7 +64,7 @@ class Surroundings:
         others = attributes.new_zeros(len(source), nothing.shape[1])
         return cls(columns, shown, source, target, weight, 1 / degree, nothing, nothing, others)
 
-    def knowing(self, known: Tensor, context: LabelContext, batch: Batch, paths: Paths) -> Surroundings:
+    def knowing(self, known: Tensor, context: LabelContext, batch: Batch, paths: Paths) -> MessageInputs:
         """The same with known labels [N, T], NaN elsewhere."""
         own, present = context.relative(known)
         labels = torch.cat([own, present[:, context.first_columns]], dim=1).to(self.columns)
@@ -77,7 +77,7 @@ class Surroundings:
         near = carried.new_zeros(labels.shape).index_add(0, self.target, carried)
         return replace(self, labels=labels, near=near.to(labels), others=others.to(labels))
 
-    def to(self, dtype: torch.dtype) -> Surroundings:
+    def to(self, dtype: torch.dtype) -> MessageInputs:
         parts = {name: one.to(dtype) for name, one in vars(self).items() if one.is_floating_point()}
         return replace(self, **parts)
 
@@ -104,7 +104,7 @@ class LabelMessages(nn.Module):
         self.near_labels = nn.Linear(of_labels, units, bias=False) if labels else None
         self.own_labels = nn.Linear(of_labels, units, bias=False) if labels and not convolves else None
 
-    def forward(self, seen: Surroundings, drop: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    def forward(self, seen: MessageInputs, drop: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """[N, width]; `drop` is what happens to attributes and units while it is learned."""
         drop = nn.Identity() if drop is None else drop
         x = drop(seen.columns)

@@ -28,7 +28,7 @@ from gspn.errors import InputError
 from gspn.graphs.batch import Batch
 from gspn.hierarchy.hierarchy import Hierarchy
 from gspn.hierarchy.label_context import LABELS, LabelContext, Paths, attributes_told
-from gspn.hierarchy.label_messages import LabelMessages, Surroundings
+from gspn.hierarchy.label_messages import LabelMessages, MessageInputs
 from gspn.hierarchy.label_trees import LabelTrees, TargetTrees, can_be_grown
 from gspn.hierarchy.parameters import check_like, take_units
 from gspn.hierarchy.readout import SupervisedEvaluation, labels_of
@@ -223,7 +223,7 @@ class LabelReadout(nn.Module):
         """
         attributes, paths = attributes_told(hierarchy, batch), Paths(batch)
         z = self.context.standardised(attributes, self.context.labels_told(batch, known, paths))
-        behind, used, seen = [], set(self.used), dict[tuple[str, ...], Surroundings]()
+        behind, used, seen = [], set(self.used), dict[tuple[str, ...], MessageInputs]()
         for m, one in enumerate(self):
             if one.messages is None:
                 continue
@@ -232,7 +232,7 @@ class LabelReadout(nn.Module):
                 continue
             blocks = one.messages.blocks
             if blocks not in seen:
-                silent = Surroundings.of(self.context, attributes, batch, blocks)
+                silent = MessageInputs.of(self.context, attributes, batch, blocks)
                 seen[blocks] = silent.knowing(known, self.context, batch, paths)
             behind.append(one.messages(seen[blocks]))
         return torch.cat([z[:, :-1], *behind, z[:, -1:]], dim=1)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gspn.graphs import Batch, GraphDataset
 from gspn.hierarchy.label_context import LabelContext, Paths, attributes_told
-from gspn.hierarchy.label_messages import Surroundings
+from gspn.hierarchy.label_messages import MessageInputs
 from gspn.hierarchy.label_readout import LabelNetwork
 from gspn.random_streams import keyed_uniform
 
@@ -43,7 +43,7 @@ class LabelledBatch:
     """[N, T]"""
     known: Tensor
     """[N, T]"""
-    _silent: dict[tuple[str, ...], Surroundings] = field(default_factory=dict)
+    _silent: dict[tuple[str, ...], MessageInputs] = field(default_factory=dict)
     """By blocks, in single precision, without any label"""
 
     @cached_property
@@ -64,10 +64,10 @@ class LabelledBatch:
         """z [n, W + 1] of the vertices `rows`, where the labels `known` [N, T] are evidence."""
         return context.standardised(self.attributes[rows], context.labels_told(self.batch, known, self.paths)[rows])
 
-    def surroundings(self, context: LabelContext, known: Tensor, blocks: tuple[str, ...]) -> Surroundings:
+    def inputs(self, context: LabelContext, known: Tensor, blocks: tuple[str, ...]) -> MessageInputs:
         """What messages are made from, where the labels `known` [N, T] are evidence; in single precision."""
         if blocks not in self._silent:
-            silent = Surroundings.of(context, self.attributes, self.batch, blocks)
+            silent = MessageInputs.of(context, self.attributes, self.batch, blocks)
             self._silent[blocks] = silent.to(torch.float32)
         return self._silent[blocks].knowing(known, context, self.batch, self.paths)
 
@@ -98,9 +98,9 @@ class Exam:
         """z [n, W + 1] with no labels, and with those that there are."""
         return self._each(lambda known: self.where.told(self.context, known, self.asked))
 
-    def surroundings(self, blocks: tuple[str, ...]) -> tuple[Surroundings, Surroundings]:
+    def inputs(self, blocks: tuple[str, ...]) -> tuple[MessageInputs, MessageInputs]:
         """What messages are made from, with no labels, and with those that there are."""
-        return self._each(lambda known: self.where.surroundings(self.context, known, blocks))
+        return self._each(lambda known: self.where.inputs(self.context, known, blocks))
 
     @cached_property
     def informed(self) -> Tensor:

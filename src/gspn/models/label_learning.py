@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gspn.attributes import Categorical
 from gspn.graphs import GraphDataset
-from gspn.hierarchy.label_messages import Surroundings
+from gspn.hierarchy.label_messages import MessageInputs
 from gspn.hierarchy.label_readout import KINDS, LabelNetwork, LabelReadout, LabelRegression, log_prob_of
 from gspn.models.label_choice import LabelFit, weighed
 from gspn.models.label_exams import Exam, LabelledBatch, exams, read
@@ -108,10 +108,10 @@ def _judged(
                 continue
             strengths = tried.setdefault(name, strengths)
             step, losses = lessons.learning(kind, part), list[float]()
-            surroundings = exam.surroundings(kind.attributes) if kind.messages else ()
+            inputs = exam.inputs(kind.attributes) if kind.messages else ()
             for strength in strengths:
                 step(strength)
-                found = _scored(part, exam, surroundings)
+                found = _scored(part, exam, inputs)
                 scores.setdefault((name, strength), []).append(found)
                 losses.append(-float(found[torch.arange(len(found)), exam.informed.long()].mean()))
                 if losses[-1] > min(losses):
@@ -128,12 +128,12 @@ def _informed(judges: Sequence[Exam]) -> Tensor:
 
 
 @torch.no_grad()
-def _scored(part: LabelRegression, exam: Exam, surroundings: Sequence[Surroundings]) -> Tensor:
+def _scored(part: LabelRegression, exam: Exam, inputs: Sequence[MessageInputs]) -> Tensor:
     """[n, 2] log P of the held-out labels, with no labels known and with those that are."""
     if part.messages is None:
         return torch.stack([part.log_prob(z, exam.truth).double() for z in exam.told], dim=1)
     part.messages.float()
-    seen = [part.messages(one)[exam.asked].double() for one in surroundings]
+    seen = [part.messages(one)[exam.asked].double() for one in inputs]
     part.messages.double()
     return torch.stack([log_prob_of(part.families, context_of(one), exam.truth) for one in seen], dim=1)
 

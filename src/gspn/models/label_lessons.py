@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from gspn.hierarchy.label_messages import Surroundings, told_columns
+from gspn.hierarchy.label_messages import MessageInputs, told_columns
 from gspn.hierarchy.label_readout import Kind, LabelReadout, LabelRegression
 from gspn.models.label_exams import LabelledBatch
 from gspn.models.label_growing import RegressionData
@@ -135,14 +135,14 @@ class Lessons:
         ]
         return RegressionData(torch.cat(told), self.y.repeat(number, 1), self.weights.repeat(number) / number, number)
 
-    def _copies(self, kind: Kind) -> list[Surroundings]:
+    def _copies(self, kind: Kind) -> list[MessageInputs]:
         """Which differ in the labels that are hidden; one where no labels are seen."""
         drawn = keyed_uniform(self.seed, _SHARE, torch.arange(_COPIES_OF_MESSAGES)).tolist()
         shares = (
             [share if copy % 2 else _HIDDEN_SHARES[0] for copy, share in enumerate(drawn)] if kind.labels else [1.0]
         )
         return [
-            self.own.surroundings(self.readout.context, self._hiding(share, _HIDE_FROM_MESSAGES, copy), kind.attributes)
+            self.own.inputs(self.readout.context, self._hiding(share, _HIDE_FROM_MESSAGES, copy), kind.attributes)
             for copy, share in enumerate(shares)
         ]
 

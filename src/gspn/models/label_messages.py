@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gspn.circuits.evidence import Context
-from gspn.hierarchy.label_messages import Surroundings
+from gspn.hierarchy.label_messages import MessageInputs
 from gspn.hierarchy.label_readout import LabelRegression, log_prior_of_leaves, log_prob_of
 from gspn.random_streams import keyed_uniform
 
@@ -30,7 +30,7 @@ class MessageLearning:
         self,
         part: LabelRegression,
         dropout: float,
-        copies: Sequence[Surroundings],
+        copies: Sequence[MessageInputs],
         rows: Tensor,
         y: Tensor,
         weights: Tensor,
