@@ -59,7 +59,8 @@ class SupervisedGSPN(GSPN):
         they are only predicted, from states. None is "evidence" for targets of vertices and "targets" for those of
         graphs, or where `num_graph_states`, `pooling` or `head` are set, which are for "targets" alone.
     hidden:
-        Where labels are evidence: units of the hidden layer that is tried beside plain regressions; 0 tries none.
+        Where labels are evidence: units of the hidden layer, and half of those of the two layers of messages, that are
+        tried beside plain regressions; 0 tries neither.
     class_weight:
         Where labels are evidence: None, or "balanced", which gives rare classes the same weight as common ones: for
         macro F1 rather than for probabilities.
