@@ -74,7 +74,7 @@ class LabelContext(nn.Module):
     - "near", "far": means of "own" over neighbours, and over their other neighbours. "smooth": the mean of the three.
     - "symmetric": sums of "own" over the vertex and its neighbours, each divided by the roots of 1 + both degrees, and
       the same sums of these; beside them those of 1, as "own" is not centred.
-    - "filled": "own" with what is not observed in ten steps taken from the neighbours, each the mean of theirs.
+    - "filled": "own", where the mean of the neighbours takes the place of what is not observed, ten times over.
       "diffused": this after ten steps, each the mean of a vertex and its neighbours and a return to its own a little.
     - "states": posteriors at level 0, and their means over neighbours and over theirs.
     - "near labels", "far labels": known labels of neighbours and of theirs, relative to the average; "known": how
